@@ -1,0 +1,33 @@
+// Clock types. Everything inside the daemon is MonoTime; wall time exists only in output.
+#pragma once
+
+#include <chrono>
+#include <type_traits>
+
+namespace pulsewheel {
+
+/// CLOCK_MONOTONIC, nanoseconds (libstdc++'s steady_clock). Not CLOCK_BOOTTIME: while a host is
+/// suspended no packet can arrive, and time in which nobody could speak must not expire anybody.
+using MonoClock = std::chrono::steady_clock;
+using MonoTime = MonoClock::time_point;
+using Duration = MonoClock::duration;
+static_assert(std::is_same_v<Duration, std::chrono::nanoseconds>);
+
+using WallTime = std::chrono::system_clock::time_point;
+
+/// Turns MonoTime into wall time for output. Sampled once when made; make a new one where a
+/// clock step should show.
+class WallClockMapping {
+ public:
+  WallClockMapping() noexcept
+      : wall_(std::chrono::system_clock::now()), mono_(MonoClock::now()) {}
+  [[nodiscard]] WallTime to_wall(MonoTime t) const noexcept {
+    return wall_ + std::chrono::duration_cast<WallTime::duration>(t - mono_);
+  }
+
+ private:
+  WallTime wall_;
+  MonoTime mono_;
+};
+
+}  // namespace pulsewheel

@@ -1,0 +1,43 @@
+#include "daemon/core/edge.h"
+
+#include "daemon/base/check.h"
+
+namespace pulsewheel {
+
+std::string_view to_string(EdgeKind kind) noexcept {
+  return kind == EdgeKind::kOnline ? "online" : "offline";
+}
+
+std::string_view to_string(EdgeReason reason) noexcept {
+  switch (reason) {
+    case EdgeReason::kLogin: return "login";
+    case EdgeReason::kTimeout: return "timeout";
+    case EdgeReason::kLogout: return "logout";
+    case EdgeReason::kDisconnect: return "disconnect";
+    case EdgeReason::kKicked: return "kicked";
+    case EdgeReason::kShutdown: return "shutdown";
+  }
+  return "?";
+}
+
+void EdgeBatch::push(const Edge& edge) {
+  PULSEWHEEL_CHECK(edge.uid.size() <= 255);
+  records_.push_back({edge.at, edge.last_seen, edge.due, static_cast<std::uint32_t>(uids_.size()),
+                      edge.sessions, static_cast<std::uint8_t>(edge.uid.size()), edge.kind,
+                      edge.reason});
+  uids_.append(edge.uid);
+}
+
+Edge EdgeBatch::at(std::size_t i) const noexcept {
+  PULSEWHEEL_CHECK(i < records_.size());
+  const Record& r = records_[i];
+  return {std::string_view(uids_).substr(r.uid_offset, r.uid_size), r.at, r.last_seen, r.due,
+          r.sessions, r.kind, r.reason};
+}
+
+void EdgeBatch::clear() noexcept {
+  records_.clear();
+  uids_.clear();
+}
+
+}  // namespace pulsewheel

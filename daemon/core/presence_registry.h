@@ -1,0 +1,144 @@
+// PresenceRegistry: the users whose home is one shard, and the edges of their states.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/base/ids.h"
+#include "daemon/base/time.h"
+#include "daemon/core/close_reason.h"
+#include "daemon/core/edge.h"
+#include "daemon/core/time_wheel.h"
+
+namespace pulsewheel {
+
+/// A LOGIN as the home shard sees it. The views need to live for the call only.
+struct LoginRequest {
+  std::string_view uid;     // 1 to 128 bytes, any values; checked by the codec
+  std::string_view device;  // 0 to 64 bytes; empty: no label
+  SessionRef session;       // the session that asks
+  MonoTime at;              // when its LOGIN arrived: the session's first proof of life
+};
+
+enum class LoginVerdict : std::uint8_t {
+  kAccepted,
+  kTooManySessions,  // presence.sessions_per_user_max live sessions of this user already
+  kServerFull,       // presence.users_max users already
+};
+
+struct LoginDecision {
+  LoginVerdict verdict = LoginVerdict::kAccepted;
+  UserRef user;              // valid when accepted
+  SessionId session_id = 0;  // valid when accepted
+  /// The live session with the same uid and device that this login takes over: to be told and
+  /// closed. The registry has forgotten it already: whatever it still reports changes nothing.
+  std::optional<SessionRef> taken_over;
+};
+
+/// How a session ended, as its own shard knows it.
+struct SessionEnd {
+  UserRef user;
+  SessionRef session;
+  CloseReason reason = CloseReason::kPeerClosed;
+  MonoTime last_packet;
+  MonoTime deadline;  // last packet + its negotiated timeout
+};
+
+enum class PresenceState : std::uint8_t { kOffline, kOnline, kUnknown };
+[[nodiscard]] std::string_view to_string(PresenceState state) noexcept;
+
+struct UserSession {
+  SessionRef session;  // generation 0 for a lingering one: nobody there to ask
+  SessionId id = 0;
+  std::string device;
+  bool lingering = false;
+  MonoTime login_at;
+  MonoTime last_packet;  // exact for a lingering session; the login for a live one (ask its shard)
+  MonoTime deadline;     // of a lingering session
+};
+
+struct UserView {
+  PresenceState state = PresenceState::kOffline;
+  std::optional<MonoTime> since;      // of the state; nullopt: no record
+  std::optional<MonoTime> last_seen;  // of an offline user; for an online one ask the sessions
+  std::vector<UserSession> sessions;
+};
+
+/// Confined to its shard's thread; pure: told the time, no I/O. A user's state comes from its set
+/// of sessions, live and lingering, never from a counter: online while the set is not empty.
+/// Each change of state pushes exactly one edge to the batch passed in.
+///
+/// A session that ends with a lingering reason stays in the set, without a connection, until its
+/// deadline. At most one lingering session stays per device label (no label counts as one): the
+/// one with the latest deadline; a new login with that label replaces it. So a client that comes
+/// back and then logs out is offline at once, and its old connection's linger does not outlive
+/// the logout.
+///
+/// Memory: at most 120 B for a user with a 16-byte uid, one live session and no device label,
+/// everything included (hash set, allocator overhead).
+class PresenceRegistry {
+ public:
+  struct Options {
+    ShardIndex shard = 0;
+    std::uint64_t node_epoch = 1;
+    bool linger = true;  // presence.on_disconnect = "linger"; false: every end is final at once
+    std::uint32_t sessions_per_user_max = 16;
+    std::size_t users_max = 1'000'000;                   // online users of this shard
+    Duration offline_retention{std::chrono::hours{24}};  // how long an offline user is remembered
+    std::size_t offline_users_max = 100'000;             // of this shard; the oldest go first
+    std::uint64_t hash_seed = 0;
+  };
+
+  /// `wheel` is the shard's: lingering users wait on it with hooks of kind kLinger; it must
+  /// outlive the registry. `clock` turns deadlines into ticks.
+  PresenceRegistry(const Options& options, TimeWheel& wheel, TickClock clock);
+  ~PresenceRegistry();
+  PresenceRegistry(const PresenceRegistry&) = delete;
+  PresenceRegistry& operator=(const PresenceRegistry&) = delete;
+
+  /// Decides a LOGIN. An edge when the user was offline. O(sessions of the user).
+  LoginDecision login(const LoginRequest& request, MonoTime now, EdgeBatch& edges);
+
+  /// Removes a session, or lets it linger. A late end of a session that was taken over, or of a
+  /// user that is gone, changes nothing: returns false. O(sessions of the user).
+  bool end_session(const SessionEnd& end, MonoTime now, EdgeBatch& edges);
+
+  /// The lingering deadline of the user that `hook` (kind kLinger, just expired and taken off its
+  /// list) belongs to has come: drops what is due at `now`; an edge when nobody is left, else
+  /// arms the hook again. Never early: a hook handed in before its time is armed again.
+  void expire_lingering(TimerHook& hook, MonoTime now, EdgeBatch& edges);
+
+  /// Ends all sessions of a user at once. The live ones are appended to `live`, to be closed by
+  /// their shards. False: not online.
+  bool kick(std::string_view uid, MonoTime now, EdgeBatch& edges, std::vector<SessionRef>& live);
+
+  /// Ends every user, with reason kShutdown: for a stop without a snapshot. At most `budget`
+  /// users a call; false while some are left.
+  bool shutdown(MonoTime now, std::size_t budget, EdgeBatch& edges);
+
+  /// Forgets offline users whose retention is over, at most `budget`. The time at which the next
+  /// one is due, nullopt when none is remembered.
+  std::optional<MonoTime> forget_offline(MonoTime now, std::size_t budget);
+
+  [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;
+
+  [[nodiscard]] std::size_t online_users() const noexcept;
+  [[nodiscard]] std::size_t offline_users() const noexcept;     // remembered
+  [[nodiscard]] std::size_t lingering_users() const noexcept;   // online without a live session
+  [[nodiscard]] std::size_t live_sessions() const noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The home shard of a uid: seeded, so that nobody outside can aim at one shard. `shards` >= 1.
+[[nodiscard]] ShardIndex home_shard_of(std::string_view uid, std::uint64_t seed,
+                                       std::size_t shards) noexcept;
+
+}  // namespace pulsewheel

@@ -1,0 +1,78 @@
+// SessionFsm: what each packet means for one session. Pure: told the time, does no I/O.
+#pragma once
+
+#include <cstdint>
+
+#include "daemon/base/time.h"
+
+namespace pulsewheel {
+
+/// How wishes become timeouts. See presence.* in the configuration.
+struct TimeoutPolicy {
+  Duration timeout_default{std::chrono::seconds{30}};  // for a wish of 0
+  Duration timeout_min{std::chrono::seconds{5}};
+  Duration timeout_max{std::chrono::hours{24}};
+};
+
+/// What holds for a session after login; whole milliseconds, as told to the client.
+struct NegotiatedTimeout {
+  std::uint32_t timeout_ms = 0;
+  std::uint32_t interval_ms = 0;  // advised: timeout / 1.5, less a jitter of at most a tenth
+};
+
+/// timeout = 1.5 x wish, clamped to [min, max]; a wish of 0 takes the default. `jitter` is any
+/// random number: it only ever shortens the advised interval, by 0 to 10 percent, so that clients
+/// which start together drift apart. Any wish is accepted; the answer says what holds.
+[[nodiscard]] NegotiatedTimeout negotiate(const TimeoutPolicy& policy,
+                                          std::uint32_t wished_interval_ms,
+                                          std::uint32_t jitter) noexcept;
+
+enum class SessionState : std::uint8_t {
+  kAwaitingLogin,  // accepted; only LOGIN is allowed
+  kLoginPending,   // the home shard decides; reading pauses, the login deadline runs on
+  kActive,
+  kClosed,  // nothing changes any more, whatever still arrives
+};
+
+/// What the shell has to do about a packet.
+enum class SessionStep : std::uint8_t {
+  kNone,         // nothing: closed already
+  kSubmitLogin,  // ask the home shard; on_login_accepted() or close() follows
+  kAlive,        // proof of life: the deadline has moved, file it; reply if one is wanted
+  kLogout,       // proof of life and goodbye: acknowledge, then close
+  kNotAllowed,   // the state forbids this packet: protocol error, close
+};
+
+/// Confined to its shard's thread; lives inside the Session (24 bytes). Invariant: from
+/// construction on there is a deadline, so no state exists in which a silent peer stays for ever.
+class SessionFsm {
+ public:
+  /// The login deadline counts from `accepted`, whatever is sent before LOGIN is complete.
+  SessionFsm(MonoTime accepted, Duration login_timeout) noexcept;
+
+  [[nodiscard]] SessionStep on_login() noexcept;
+  [[nodiscard]] SessionStep on_keepalive(MonoTime now) noexcept;
+  [[nodiscard]] SessionStep on_message(MonoTime now) noexcept;
+  [[nodiscard]] SessionStep on_logout(MonoTime now) noexcept;
+
+  /// The home shard accepted; the LOGIN arrived at `login_at`. Requires kLoginPending.
+  void on_login_accepted(MonoTime login_at, NegotiatedTimeout timeout) noexcept;
+  /// A live session gets a new timeout, counted from its last packet. Requires kActive.
+  void on_timeout_changed(NegotiatedTimeout timeout) noexcept;
+  /// Idempotent.
+  void close() noexcept;
+
+  [[nodiscard]] SessionState state() const noexcept;
+  /// When silence becomes final: the login deadline before login, last packet + timeout after.
+  [[nodiscard]] MonoTime deadline() const noexcept;
+  /// The last complete valid packet; the accept before login.
+  [[nodiscard]] MonoTime last_packet() const noexcept;
+  [[nodiscard]] Duration timeout() const noexcept;
+
+ private:
+  MonoTime last_packet_;      // the accept, until login
+  std::uint32_t timeout_ms_;  // the login timeout, until login
+  SessionState state_ = SessionState::kAwaitingLogin;
+};
+
+}  // namespace pulsewheel
