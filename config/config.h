@@ -148,7 +148,7 @@ class ConfigError : public std::runtime_error {
 /// From the environment come PULSEWHEEL_<KEY> (PULSEWHEEL_PRESENCE_TICK for presence.tick) and,
 /// as the default of server.state_dir, systemd's STATE_DIRECTORY. Another PULSEWHEEL_* variable
 /// is an error, except PULSEWHEEL_CONFIG, which is the caller's (it names the file), and the
-/// prefixes named at kForeignVariables in load.cc. Variables without the prefix are ignored.
+/// prefixes of foreign programs listed in load.cc. Variables without the prefix are ignored.
 [[nodiscard]] Config load_config(const ConfigSource& source);
 
 /// The same with the file's text in memory: `source.file` is only its name in messages.

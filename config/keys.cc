@@ -1,0 +1,259 @@
+#include "config/keys.h"
+
+#include <array>
+#include <type_traits>
+
+namespace pulsewheel {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+template <class T>
+Value to_value(const T& member) {
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string> ||
+                std::is_same_v<T, Config::Duration>) {
+    return member;
+  } else {
+    static_assert(std::is_enum_v<T> || std::is_unsigned_v<T>);
+    return static_cast<std::int64_t>(member);
+  }
+}
+
+template <class T>
+void assign(T& member, const Value& value) {
+  if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string> ||
+                std::is_same_v<T, Config::Duration>) {
+    member = std::get<T>(value);
+  } else {
+    member = static_cast<T>(std::get<std::int64_t>(value));  // the kind's range fits the member
+  }
+}
+
+enum class Changes : std::uint8_t { kOnReload, kOnRestart };
+
+template <auto kSection, auto kMember>
+constexpr Key<Config> key(std::string_view name, Kind kind, Changes changes, std::string_view doc) {
+  return {name,
+          kind,
+          changes == Changes::kOnReload,
+          doc,
+          [](const Config& config) { return to_value(config.*kSection.*kMember); },
+          [](Config& config, const Value& value) { assign(config.*kSection.*kMember, value); }};
+}
+
+template <auto kMember>
+constexpr Key<Config::Listener> listener_key(std::string_view name, Kind kind,
+                                             std::string_view doc) {
+  return {name,
+          kind,
+          false,
+          doc,
+          [](const Config::Listener& listener) { return to_value(listener.*kMember); },
+          [](Config::Listener& listener, const Value& value) { assign(listener.*kMember, value); }};
+}
+
+constexpr auto kOnReload = Changes::kOnReload;
+constexpr auto kOnRestart = Changes::kOnRestart;
+
+// Each array follows the order of its enumeration.
+constexpr std::array<std::string_view, 3> kFdTablesNames{"auto", "shared", "per-shard"};
+constexpr std::array<std::string_view, 1> kProtocolNames{"native"};
+constexpr std::array<std::string_view, 2> kOnDisconnectNames{"linger", "offline"};
+constexpr std::array<std::string_view, 4> kLogLevelNames{"debug", "info", "warn", "error"};
+constexpr std::array<std::string_view, 2> kLogFormatNames{"human", "json"};
+
+constexpr TextKind kOptionalPath{TextKind::Form::kAny};
+constexpr TextKind kPath{TextKind::Form::kNotEmpty};
+constexpr IntegerKind kPort{0, 65'535};
+constexpr milliseconds kTimeoutMin{100};
+constexpr hours kTimeoutMax{24};
+constexpr std::int64_t kPayloadBytesMax = 65'535;  // the length field of a frame has 16 bits
+constexpr std::int64_t kMillion = 1'000'000;
+
+constexpr Section kSections[] = {
+    {"server", "Connections, threads and limits."},
+    {kListenerSection,
+     "Where clients connect: 1 to 16 of these tables. One of them in this file replaces the "
+     "default one."},
+    {"http",
+     "The HTTP port for operators: health, metrics, status and users. It has no access control: "
+     "keep it on loopback, or behind a proxy that has."},
+    {"presence", "When a user is online, and when not."},
+    {"drain", "How the daemon stops (SIGTERM)."},
+    {"events",
+     "The event log: every online and offline edge as one line of JSON, with uid, reason, time, "
+     "epoch and sequence number."},
+    {"log", "The daemon's own log, for people."},
+};
+
+using C = Config;
+
+constexpr Key<Config> kSectionKeys[] = {
+    key<&C::server, &C::Server::shards>(
+        "server.shards", IntegerKind{0, 256}, kOnRestart,
+        "Threads that serve connections. 0: one per CPU, and more when max_connections needs more "
+        "descriptor tables (see fd_tables)."),
+    key<&C::server, &C::Server::max_connections>(
+        "server.max_connections", IntegerKind{1, 10 * kMillion}, kOnRestart,
+        "Connections at once, over all shards. A connection beyond it is told to come back later. "
+        "Each needs a descriptor and about 640 bytes of memory."),
+    key<&C::server, &C::Server::fd_tables>(
+        "server.fd_tables", ChoiceKind{kFdTablesNames}, kOnRestart,
+        "Whether shards share the process' table of descriptors. The limit on descriptors "
+        "(LimitNOFILE, ulimit -n) holds per table, so \"per-shard\" multiplies it. \"auto\" takes "
+        "\"per-shard\" only when max_connections does not fit into one table."),
+    key<&C::server, &C::Server::state_dir>(
+        "server.state_dir", kPath, kOnRestart,
+        "The folder for what must outlive the process; the daemon must be able to write there. "
+        "When "
+        "systemd sets STATE_DIRECTORY, that folder is the default."),
+    key<&C::server, &C::Server::login_timeout>(
+        "server.login_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnReload,
+        "How long a connection may take to log in, counted from its accept."),
+    key<&C::server, &C::Server::accept_burst>(
+        "server.accept_burst", IntegerKind{1, 4'096}, kOnRestart,
+        "Connections that a shard accepts in one round of its loop, so that a rush of new clients "
+        "does not hold up the packets of those that are connected."),
+    key<&C::server, &C::Server::loop_handlers_max>(
+        "server.loop_handlers_max", IntegerKind{1, kMillion}, kOnRestart,
+        "Completed reads, writes and messages that a shard handles in one round of its loop before "
+        "it turns to its deadlines."),
+    key<&C::server, &C::Server::expiry_budget>(
+        "server.expiry_budget", IntegerKind{1, kMillion}, kOnRestart,
+        "Deadlines that a shard looks at in one round of its loop. More are left for the next "
+        "round, so that the end of very many users at once does not hold up packets."),
+    key<&C::server, &C::Server::backlog_bytes_max>(
+        "server.backlog_bytes_max", SizeKind{1'024, 16 << 20}, kOnRestart,
+        "Bytes that may wait to be sent to one client. A client that does not read and would pass "
+        "it is disconnected."),
+    key<&C::server, &C::Server::payload_before_login_max>(
+        "server.payload_before_login_max", SizeKind{64, kPayloadBytesMax}, kOnRestart,
+        "Largest payload of a frame before the client has logged in. A larger one is refused at "
+        "its header."),
+    key<&C::server, &C::Server::payload_after_login_max>(
+        "server.payload_after_login_max", SizeKind{64, kPayloadBytesMax}, kOnRestart,
+        "Largest payload of a frame after login. At least payload_before_login_max."),
+    key<&C::server, &C::Server::ports_file>(
+        "server.ports_file", kOptionalPath, kOnRestart,
+        "A file that receives the bound ports as JSON once all of them listen, for whoever asked "
+        "for port 0. Empty: none."),
+    key<&C::server, &C::Server::tcp_backlog>(
+        "server.tcp_backlog", IntegerKind{1, 65'535}, kOnRestart,
+        "Connections that the kernel queues per listening socket until they are accepted. The "
+        "kernel caps it at net.core.somaxconn."),
+
+    key<&C::http, &C::Http::enabled>("http.enabled", BoolKind{}, kOnRestart,
+                                     "Whether there is an HTTP port at all."),
+    key<&C::http, &C::Http::address>("http.address", TextKind{TextKind::Form::kAddress}, kOnRestart,
+                                     "The address to listen on."),
+    key<&C::http, &C::Http::port>("http.port", kPort, kOnRestart,
+                                  "The port to listen on. 0: any free one (see "
+                                  "server.ports_file)."),
+
+    key<&C::presence, &C::Presence::tick>(
+        "presence.tick", DurationKind{milliseconds{10}, seconds{10}}, kOnRestart,
+        "The resolution of all deadlines. A silent user is found offline at the timeout or up to "
+        "one tick later, never earlier. A shorter tick wakes the daemon more often. At most "
+        "timeout_min and server.login_timeout."),
+    key<&C::presence, &C::Presence::timeout>(
+        "presence.timeout", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+        "How long after its last packet a user counts as online, when its client wishes for no "
+        "keepalive interval of its own. The client is advised to send every two thirds of it. "
+        "From timeout_min to timeout_max."),
+    key<&C::presence, &C::Presence::timeout_min>(
+        "presence.timeout_min", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+        "The shortest timeout that a client can get. A client that wishes for an interval gets one "
+        "and a half times that interval, or this."),
+    key<&C::presence, &C::Presence::timeout_max>("presence.timeout_max",
+                                                 DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+                                                 "The longest timeout that a client can get."),
+    key<&C::presence, &C::Presence::on_disconnect>(
+        "presence.on_disconnect", ChoiceKind{kOnDisconnectNames}, kOnRestart,
+        "What the end of a connection without a logout means. \"linger\": the user stays online "
+        "until the timeout, time to come back. \"offline\": the user is offline at once."),
+    key<&C::presence, &C::Presence::offline_retention>(
+        "presence.offline_retention", DurationKind{seconds{0}, hours{24 * 30}}, kOnRestart,
+        "How long an offline user is remembered, with the time when it was last seen."),
+    key<&C::presence, &C::Presence::offline_users_max>(
+        "presence.offline_users_max", IntegerKind{0, 100 * kMillion}, kOnRestart,
+        "Offline users remembered, over all shards. Beyond it the oldest ones are forgotten."),
+    key<&C::presence, &C::Presence::sessions_per_user_max>(
+        "presence.sessions_per_user_max", IntegerKind{1, 1'000}, kOnRestart,
+        "Connections of one user at once. A login beyond it is refused; one with the label of a "
+        "device that is connected takes over that connection."),
+    key<&C::presence, &C::Presence::users_max>(
+        "presence.users_max", IntegerKind{0, 20 * kMillion}, kOnRestart,
+        "Online users at once, over all shards; a login beyond it is refused. 0: twice "
+        "server.max_connections, since a user whose connection ended may linger."),
+
+    key<&C::drain, &C::Drain::window>(
+        "drain.window", DurationKind{seconds{0}, minutes{10}}, kOnReload,
+        "The time over which the connections are closed, so that the clients do not all come back "
+        "at once elsewhere."),
+    key<&C::drain, &C::Drain::retry_after>(
+        "drain.retry_after", DurationKind{seconds{0}, hours{1}}, kOnReload,
+        "What a client is told to wait before it connects again. Each gets a little more or less "
+        "than that."),
+
+    key<&C::events, &C::Events::enabled>("events.enabled", BoolKind{}, kOnRestart,
+                                         "Whether there is an event log at all."),
+    key<&C::events, &C::Events::path>(
+        "events.path", kOptionalPath,
+        kOnRestart,
+        "The file that the edges are appended to. Empty: events.jsonl in server.state_dir."),
+    key<&C::events, &C::Events::offline_path>(
+        "events.offline_path", kOptionalPath,
+        kOnRestart, "When set, offline edges go to this file and only online edges to path."),
+    key<&C::events, &C::Events::rotate_size>(
+        "events.rotate_size", SizeKind{4'096, std::int64_t{1} << 40}, kOnRestart,
+        "A file that has grown past this is renamed to .1, an older .1 to .2, and so on."),
+    key<&C::events, &C::Events::rotate_keep>("events.rotate_keep", IntegerKind{0, 100}, kOnRestart,
+                                             "Renamed files that are kept; older ones are deleted. "
+                                             "0: a file that is full starts over."),
+    key<&C::events, &C::Events::queue_max>(
+        "events.queue_max", IntegerKind{1, 100 * kMillion}, kOnRestart,
+        "Edges that may wait for a slow disk. Those beyond it are dropped and counted; presence "
+        "itself goes on."),
+
+    key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnReload,
+                                 "The least severe lines that are written."),
+    key<&C::log, &C::Log::format>("log.format", ChoiceKind{kLogFormatNames}, kOnRestart,
+                                  "One line of text, or one line of JSON."),
+    key<&C::log, &C::Log::destination>("log.destination", kPath, kOnRestart,
+                                       "\"stderr\", or the path of a file that is appended to and "
+                                       "opened again on SIGUSR1."),
+    key<&C::log, &C::Log::rate_limit>(
+        "log.rate_limit", IntegerKind{0, kMillion}, kOnReload,
+        "Lines of one kind in a second; more are counted instead. 0: no limit."),
+    key<&C::log, &C::Log::stats_interval>(
+        "log.stats_interval", DurationKind{seconds{1}, hours{24}, true}, kOnReload,
+        "How often a line with figures is written while anybody is connected. \"0s\": never."),
+};
+
+using L = Config::Listener;
+
+constexpr Key<Config::Listener> kListenerKeys[] = {
+    listener_key<&L::address>("address", TextKind{TextKind::Form::kAddressOrStar},
+                              "The address to listen on. \"*\": every IPv4 and IPv6 address."),
+    listener_key<&L::port>("port", kPort,
+                           "The port to listen on. 0: any free one (see server.ports_file)."),
+    listener_key<&L::protocol>("protocol", ChoiceKind{kProtocolNames},
+                               "What clients speak there. \"native\": see proto/PROTOCOL.md."),
+};
+
+}  // namespace
+
+std::span<const Section> sections() noexcept {
+  return kSections;
+}
+std::span<const Key<Config>> section_keys() noexcept {
+  return kSectionKeys;
+}
+std::span<const Key<Config::Listener>> listener_keys() noexcept {
+  return kListenerKeys;
+}
+
+}  // namespace pulsewheel
