@@ -12,7 +12,7 @@ constexpr std::size_t kExtensionHeaderSize = 4;
 constexpr std::uint16_t kExtensionCritical = 0x8000;
 
 // LOGIN's fields of fixed size: version_min u8, version_max u8, interval u32, uid length u8,
-// device length u8, token length u16. The two versions come first in every version of LOGIN.
+// device length u8, token length u16.
 constexpr std::size_t kLoginVersionsSize = 2;
 constexpr std::size_t kLoginFixedSize = 10;
 constexpr std::size_t kErrorFixedSize = 3;
@@ -140,9 +140,11 @@ ErrorCode decode_login(std::span<const std::byte> payload, Login& out) noexcept 
   if (!reader.has(kLoginVersionsSize)) return ErrorCode::kMalformedPayload;
   out.version_min = reader.take<std::uint8_t>();
   const auto version_max = reader.take<std::uint8_t>();
-  // Judged before anything else: what follows may look different in another version.
+  // Judged first: a client of another version may have other limits for what follows.
   out.version = std::min(version_max, kVersionMax);
-  if (out.version < std::max(out.version_min, kVersionMin)) return ErrorCode::kBadVersion;
+  if (out.version_min == 0 || out.version < std::max(out.version_min, kVersionMin)) {
+    return ErrorCode::kBadVersion;
+  }
 
   if (!reader.has(kLoginFixedSize - kLoginVersionsSize)) return ErrorCode::kMalformedPayload;
   out.interval_ms = reader.take<std::uint32_t>();

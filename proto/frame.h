@@ -86,8 +86,8 @@ struct Header {
 
 /// A view: valid as long as the bytes that it was cut from.
 struct Frame {
-  Header header;
-  std::span<const std::byte> payload;
+  Header header{};
+  std::span<const std::byte> payload{};
 };
 
 /// What stands at the start of a stream.
@@ -99,7 +99,7 @@ struct NextFrame {
   };
   Status status = Status::kNeedMore;
   ErrorCode error = ErrorCode::kNone;
-  Frame frame;
+  Frame frame{};
   std::size_t size = kHeaderSize;
 };
 
@@ -236,9 +236,9 @@ struct Login {
   std::uint8_t version_min = kVersionMin;
   /// Wished keepalive interval; 0: the server's choice.
   std::uint32_t interval_ms = 0;
-  std::string_view uid;     // 1 to kUidSizeMax bytes, any bytes
-  std::string_view device;  // up to kDeviceSizeMax bytes; empty: no label, takes over nobody
-  std::string_view token;   // up to kTokenSizeMax bytes
+  std::string_view uid{};     // 1 to kUidSizeMax bytes, any bytes
+  std::string_view device{};  // up to kDeviceSizeMax bytes; empty: no label, takes over nobody
+  std::string_view token{};   // up to kTokenSizeMax bytes
 };
 
 /// How a login succeeded; a refusal is an ERROR or a GOAWAY. A client takes a number that it does
@@ -258,12 +258,12 @@ struct LoginAck {
 
 struct Message {
   std::uint64_t id = 0;  // the client's, returned in MESSAGE_ACK
-  std::span<const std::byte> body;
+  std::span<const std::byte> body{};
 };
 
 struct Error {
   ErrorCode code = ErrorCode::kNone;  // may be a number without a name
-  std::string_view text;              // for people; ASCII
+  std::string_view text{};            // for people; ASCII
 };
 
 /// New values for a live session; the same rules as in LoginAck.
