@@ -249,6 +249,13 @@ std::string key_of_variable(std::string_view variable) {
   return name;
 }
 
+/// Whether a variable is meant to set a key.
+bool is_ours(std::string_view variable) {
+  if (!variable.starts_with(kVariablePrefix) || variable == kConfigVariable) return false;
+  return std::none_of(kForeignVariables.begin(), kForeignVariables.end(),
+                      [&](std::string_view prefix) { return variable.starts_with(prefix); });
+}
+
 void Loader::take_environment(const std::vector<std::pair<std::string, std::string>>& env) {
   struct Assignment {
     std::string key;
@@ -257,11 +264,7 @@ void Loader::take_environment(const std::vector<std::pair<std::string, std::stri
   };
   std::vector<Assignment> assignments;
   for (const auto& [name, value] : env) {
-    if (!name.starts_with(kVariablePrefix) || name == kConfigVariable) continue;
-    if (std::any_of(kForeignVariables.begin(), kForeignVariables.end(),
-                    [&](std::string_view prefix) { return name.starts_with(prefix); })) {
-      continue;
-    }
+    if (!is_ours(name)) continue;
     assignments.push_back({key_of_variable(name), value, name});
   }
   // An environment has no order, but a listener can only be added behind the last one.
@@ -278,17 +281,19 @@ void Loader::take_environment(const std::vector<std::pair<std::string, std::stri
   }
 }
 
+std::string trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return "";
+  return std::string{text.substr(begin, text.find_last_not_of(" \t") + 1 - begin)};
+}
+
 void Loader::take_set(std::string_view set) {
   const std::size_t equals = set.find('=');
   if (equals == std::string_view::npos) {
     report("--set " + quote_short(set), "no \"=\"; write --set key=value");
     return;
   }
-  const auto trimmed = [](std::string_view text) {
-    const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
-    return std::string{text.substr(begin, text.find_last_not_of(" \t") + 1 - begin)};
-  };
-  assign_text(trimmed(set.substr(0, equals)), trimmed(set.substr(equals + 1)), "--set");
+  assign_text(trim(set.substr(0, equals)), trim(set.substr(equals + 1)), "--set");
 }
 
 bool Loader::open_listener(std::size_t index, const std::string& where) {
@@ -422,7 +427,7 @@ Config Loader::finish() {
   check_ports();
   check_files();
   if (problems_.empty()) return std::move(config_);
-  if (omitted_ > 0) problems_.push_back("and " + std::to_string(omitted_) + " more problems");
+  if (omitted_ > 0) problems_.push_back("and " + std::to_string(omitted_) + " more");
   throw ConfigError(std::move(problems_));
 }
 
