@@ -1,6 +1,7 @@
 // SessionFsm: what each packet means for one session. Pure: told the time, does no I/O.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "daemon/base/time.h"
@@ -18,11 +19,14 @@ struct TimeoutPolicy {
 struct NegotiatedTimeout {
   std::uint32_t timeout_ms = 0;
   std::uint32_t interval_ms = 0;  // advised: timeout / 1.5, less a jitter of at most a tenth
+
+  friend bool operator==(const NegotiatedTimeout&, const NegotiatedTimeout&) = default;
 };
 
 /// timeout = 1.5 x wish, clamped to [min, max]; a wish of 0 takes the default. `jitter` is any
 /// random number: it only ever shortens the advised interval, by 0 to 10 percent, so that clients
-/// which start together drift apart. Any wish is accepted; the answer says what holds.
+/// which start together drift apart. Any wish is accepted; the answer says what holds: a timeout
+/// of 2 ms at least, and 1 ms <= interval <= timeout / 1.5.
 [[nodiscard]] NegotiatedTimeout negotiate(const TimeoutPolicy& policy,
                                           std::uint32_t wished_interval_ms,
                                           std::uint32_t jitter) noexcept;
@@ -43,16 +47,19 @@ enum class SessionStep : std::uint8_t {
   kNotAllowed,   // the state forbids this packet: protocol error, close
 };
 
-/// Confined to its shard's thread; lives inside the Session (24 bytes). Invariant: from
+/// Confined to its shard's thread; lives inside the Session (16 bytes). Invariant: from
 /// construction on there is a deadline, so no state exists in which a silent peer stays for ever.
+/// The functions of the packet path are inline: a keepalive is one compare and one store.
 class SessionFsm {
  public:
   /// The login deadline counts from `accepted`, whatever is sent before LOGIN is complete.
+  /// `login_timeout` is rounded up to whole milliseconds.
   SessionFsm(MonoTime accepted, Duration login_timeout) noexcept;
 
   [[nodiscard]] SessionStep on_login() noexcept;
-  [[nodiscard]] SessionStep on_keepalive(MonoTime now) noexcept;
-  [[nodiscard]] SessionStep on_message(MonoTime now) noexcept;
+  [[nodiscard]] SessionStep on_keepalive(MonoTime now) noexcept { return on_life(now); }
+  [[nodiscard]] SessionStep on_message(MonoTime now) noexcept { return on_life(now); }
+  /// The state stays kActive until close(), so that the end is reported like any other.
   [[nodiscard]] SessionStep on_logout(MonoTime now) noexcept;
 
   /// The home shard accepted; the LOGIN arrived at `login_at`. Requires kLoginPending.
@@ -60,19 +67,31 @@ class SessionFsm {
   /// A live session gets a new timeout, counted from its last packet. Requires kActive.
   void on_timeout_changed(NegotiatedTimeout timeout) noexcept;
   /// Idempotent.
-  void close() noexcept;
+  void close() noexcept { state_ = SessionState::kClosed; }
 
-  [[nodiscard]] SessionState state() const noexcept;
+  [[nodiscard]] SessionState state() const noexcept { return state_; }
   /// When silence becomes final: the login deadline before login, last packet + timeout after.
-  [[nodiscard]] MonoTime deadline() const noexcept;
+  [[nodiscard]] MonoTime deadline() const noexcept { return last_packet_ + timeout(); }
   /// The last complete valid packet; the accept before login.
-  [[nodiscard]] MonoTime last_packet() const noexcept;
-  [[nodiscard]] Duration timeout() const noexcept;
+  [[nodiscard]] MonoTime last_packet() const noexcept { return last_packet_; }
+  [[nodiscard]] Duration timeout() const noexcept { return std::chrono::milliseconds{timeout_ms_}; }
 
  private:
+  SessionStep on_life(MonoTime now) noexcept {
+    if (state_ != SessionState::kActive) [[unlikely]]
+      return not_active();
+    last_packet_ = std::max(last_packet_, now);  // a deadline never moves back
+    return SessionStep::kAlive;
+  }
+  [[nodiscard]] SessionStep not_active() const noexcept {
+    return state_ == SessionState::kClosed ? SessionStep::kNone : SessionStep::kNotAllowed;
+  }
+
   MonoTime last_packet_;      // the accept, until login
   std::uint32_t timeout_ms_;  // the login timeout, until login
   SessionState state_ = SessionState::kAwaitingLogin;
 };
+
+static_assert(sizeof(SessionFsm) == 16);
 
 }  // namespace pulsewheel
