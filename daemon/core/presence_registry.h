@@ -79,8 +79,17 @@ struct UserView {
 /// back and then logs out is offline at once, and its old connection's linger does not outlive
 /// the logout.
 ///
+/// Of two sessions that had run out by the time the user went offline, the later one gives the edge
+/// its reason and `due`. At most sessions_per_user_max sessions linger beside the live ones; the
+/// earliest goes first, which never changes when the user ends.
+///
+/// `now` is the time at which the caller's round began and must not go back. last_seen is the
+/// newest proof of life that was reported here: logins and ends, not the keepalives in between.
+///
 /// Memory: at most 120 B for a user with a 16-byte uid, one live session and no device label,
-/// everything included (hash set, allocator overhead).
+/// everything included (hash set, allocator overhead); allocated slots are reused, not returned.
+/// Where memory runs out std::bad_alloc is thrown and nothing has changed: refuse the login, or
+/// call again.
 class PresenceRegistry {
  public:
   struct Options {
@@ -101,24 +110,28 @@ class PresenceRegistry {
   PresenceRegistry(const PresenceRegistry&) = delete;
   PresenceRegistry& operator=(const PresenceRegistry&) = delete;
 
-  /// Decides a LOGIN. An edge when the user was offline. O(sessions of the user).
+  /// Decides a LOGIN. An edge when the user was offline. Requires a uid that is not empty, and a
+  /// session that has a generation. O(sessions of the user).
   LoginDecision login(const LoginRequest& request, MonoTime now, EdgeBatch& edges);
 
   /// Removes a session, or lets it linger. A late end of a session that was taken over, or of a
-  /// user that is gone, changes nothing: returns false. O(sessions of the user).
+  /// user that is gone, changes nothing: returns false. A timeout that is reported while `now` is
+  /// still before its deadline (shards read their clocks apart) is not early: it lingers until
+  /// then. O(sessions of the user).
   bool end_session(const SessionEnd& end, MonoTime now, EdgeBatch& edges);
 
   /// The lingering deadline of the user that `hook` (kind kLinger, just expired and taken off its
   /// list) belongs to has come: drops what is due at `now`; an edge when nobody is left, else
-  /// arms the hook again. Never early: a hook handed in before its time is armed again.
+  /// arms the hook again. Never early: a hook handed in before its time is armed again. The hook
+  /// may be gone afterwards.
   void expire_lingering(TimerHook& hook, MonoTime now, EdgeBatch& edges);
 
   /// Ends all sessions of a user at once. The live ones are appended to `live`, to be closed by
   /// their shards. False: not online.
   bool kick(std::string_view uid, MonoTime now, EdgeBatch& edges, std::vector<SessionRef>& live);
 
-  /// Ends every user, with reason kShutdown: for a stop without a snapshot. At most `budget`
-  /// users a call; false while some are left.
+  /// Ends every user, with reason kShutdown: for a stop without a snapshot. Looks at `budget`
+  /// slots a call; false while users are left.
   bool shutdown(MonoTime now, std::size_t budget, EdgeBatch& edges);
 
   /// Forgets offline users whose retention is over, at most `budget`. The time at which the next
@@ -128,8 +141,8 @@ class PresenceRegistry {
   [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;
 
   [[nodiscard]] std::size_t online_users() const noexcept;
-  [[nodiscard]] std::size_t offline_users() const noexcept;     // remembered
-  [[nodiscard]] std::size_t lingering_users() const noexcept;   // online without a live session
+  [[nodiscard]] std::size_t offline_users() const noexcept;    // remembered
+  [[nodiscard]] std::size_t lingering_users() const noexcept;  // online without a live session
   [[nodiscard]] std::size_t live_sessions() const noexcept;
 
  private:

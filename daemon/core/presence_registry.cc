@@ -1,0 +1,482 @@
+#include "daemon/core/presence_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/base/check.h"
+#include "daemon/base/siphash.h"
+#include "daemon/core/user_table.h"
+
+namespace pulsewheel {
+namespace {
+
+/// Keeps the choice of a home apart from the hash inside the table: with one hash for both, the
+/// users of a shard would fill only a part of its table.
+constexpr std::uint64_t kHomeDomain = 0x686f'6d65ULL;
+
+// The layout of a SessionId, see there.
+constexpr unsigned kShardBits = 10;
+constexpr unsigned kCountBits = 30;
+constexpr SessionId kIdStep = SessionId{1} << kShardBits;
+
+/// Why and when a user's last session stopped being alive.
+struct Ending {
+  EdgeReason reason = EdgeReason::kDisconnect;
+  MonoTime due = MonoTime::min();
+};
+
+EdgeReason edge_reason_of(CloseReason reason) noexcept {
+  switch (reason) {
+    case CloseReason::kLogout:
+      return EdgeReason::kLogout;
+    case CloseReason::kTimeout:
+      return EdgeReason::kTimeout;
+    case CloseReason::kKicked:
+      return EdgeReason::kKicked;
+    default:
+      return EdgeReason::kDisconnect;
+  }
+}
+
+/// Whether this session keeps its user online at `now`.
+bool keeps_alive(const SessionRecord& session, MonoTime now) noexcept {
+  return session.live() || session.deadline > now;
+}
+
+template <class Predicate>
+void erase_if(SessionGroup::Sessions& sessions, Predicate predicate) noexcept {
+  sessions.erase(std::remove_if(sessions.begin(), sessions.end(), predicate), sessions.end());
+}
+
+std::size_t live_count(const UserRecord& user) noexcept {
+  if (user.form == UserRecord::Form::kPlain) return 1;
+  if (user.form != UserRecord::Form::kGroup) return 0;
+  const auto& sessions = user.group->sessions;
+  return static_cast<std::size_t>(
+      std::count_if(sessions.begin(), sessions.end(), [](const auto& s) { return s.live(); }));
+}
+
+std::size_t lingering_count(const SessionGroup& group) noexcept {
+  return static_cast<std::size_t>(std::count_if(group.sessions.begin(), group.sessions.end(),
+                                                [](const auto& s) { return !s.live(); }));
+}
+
+SessionRecord* find_live(SessionGroup& group, SessionRef session) noexcept {
+  for (SessionRecord& record : group.sessions) {
+    if (record.live() && record.session == session) return &record;
+  }
+  return nullptr;
+}
+
+bool holds_live(const UserRecord& user, SessionRef session) noexcept {
+  if (user.form == UserRecord::Form::kPlain) return user.plain_ref() == session;
+  return user.form == UserRecord::Form::kGroup && find_live(*user.group, session) != nullptr;
+}
+
+/// Whether a login with this label takes over a live session of the user.
+bool takes_over(const UserRecord& user, std::string_view device) noexcept {
+  if (device.empty() || user.form != UserRecord::Form::kGroup) return false;
+  const auto& sessions = user.group->sessions;
+  return std::any_of(sessions.begin(), sessions.end(),
+                     [device](const auto& s) { return s.live() && s.device == device; });
+}
+
+/// Of the lingering sessions with one label only that with the latest deadline stays: here
+/// `latest`, which has just begun to linger, or the one before it.
+void drop_twin(SessionGroup& group, const SessionRecord& latest) noexcept {
+  for (auto it = group.sessions.begin(); it != group.sessions.end(); ++it) {
+    if (&*it == &latest || it->live() || it->device != latest.device) continue;
+    group.sessions.erase(it->deadline > latest.deadline
+                             ? group.sessions.begin() + (&latest - group.sessions.data())
+                             : it);
+    return;
+  }
+}
+
+/// Keeps at most `lingering_max` lingering sessions. The earliest goes first, which never changes
+/// when the user ends: that is up to the latest.
+void bound_lingering(SessionGroup& group, std::size_t lingering_max) noexcept {
+  if (lingering_count(group) <= lingering_max) return;
+  const auto earlier = [](const SessionRecord& a, const SessionRecord& b) {
+    return !a.live() && (b.live() || a.deadline < b.deadline);
+  };
+  group.sessions.erase(std::min_element(group.sessions.begin(), group.sessions.end(), earlier));
+}
+
+/// How the user ends if the session `leaving` ends at `now` in the way of `own`: the later of
+/// that and of the lingering sessions that have run out by now. nullopt: somebody else keeps the
+/// user online.
+std::optional<Ending> ending_without(const UserRecord& user, SessionRef leaving, Ending own,
+                                     MonoTime now) noexcept {
+  if (user.form != UserRecord::Form::kGroup) return own;
+  Ending last = own;
+  for (const SessionRecord& session : user.group->sessions) {
+    if (session.live() && session.session == leaving) continue;
+    if (keeps_alive(session, now)) return std::nullopt;
+    if (session.deadline > last.due) last = {session.ending, session.deadline};
+  }
+  return last;
+}
+
+UserSession view_of(const SessionRecord& session) {
+  return {.session = session.session,
+          .id = session.id,
+          .device = session.device,
+          .lingering = !session.live(),
+          .login_at = session.login_at,
+          .last_packet = session.last_packet,
+          .deadline = session.deadline};
+}
+
+}  // namespace
+
+std::string_view to_string(PresenceState state) noexcept {
+  switch (state) {
+    case PresenceState::kOffline:
+      return "offline";
+    case PresenceState::kOnline:
+      return "online";
+    case PresenceState::kUnknown:
+      return "unknown";
+  }
+  return "?";
+}
+
+ShardIndex home_shard_of(std::string_view uid, std::uint64_t seed, std::size_t shards) noexcept {
+  PULSEWHEEL_CHECK(shards >= 1 && shards <= std::size_t{1} << kShardBits);
+  return static_cast<ShardIndex>(siphash13(uid, {seed, kHomeDomain}) % shards);
+}
+
+/// All that changes several things allocates first, so that what throws has changed nothing.
+struct PresenceRegistry::Impl {
+  Impl(const Options& opts, TimeWheel& the_wheel, TickClock the_clock)
+      : options(opts),
+        wheel(the_wheel),
+        clock(the_clock),
+        table(opts.hash_seed, the_wheel),
+        last_id((opts.node_epoch << (kCountBits + kShardBits)) | opts.shard) {
+    PULSEWHEEL_CHECK(options.shard < 1U << kShardBits);
+  }
+
+  [[nodiscard]] bool is_online(UserIndex index) const noexcept {
+    return index != kNobody && table.at(index).online();
+  }
+  [[nodiscard]] LoginVerdict admit(UserIndex index, std::string_view device) const noexcept;
+  /// The first session of a user who is offline, or kNobody yet. Returns the user's slot.
+  UserIndex go_online(UserIndex index, std::string_view uid, SessionRecord&& session, MonoTime now,
+                      EdgeBatch& edges);
+  /// One more session of an online user. Returns the live session that it takes over.
+  std::optional<SessionRef> join(UserIndex index, SessionRecord&& session);
+  /// Turns a live session into a lingering one.
+  void linger(UserIndex index, const SessionEnd& end);
+  /// Drops one live session of a user whom others keep online.
+  void drop(UserIndex index, const SessionEnd& end) noexcept;
+  /// Drops all sessions of an online user.
+  void go_offline(UserIndex index, Ending ending, MonoTime last_seen, MonoTime now,
+                  EdgeBatch& edges);
+  /// After each change of a group: its hook waits for the latest lingering deadline, or is idle
+  /// when there is none; and a group of one plain session becomes just that.
+  void settle(UserIndex index) noexcept;
+
+  const Options options;
+  TimeWheel& wheel;
+  const TickClock clock;
+  UserTable table;
+  SessionId last_id;
+  std::size_t online = 0;
+  std::size_t lingering = 0;
+  std::size_t live = 0;
+  UserIndex shutdown_cursor = 0;
+};
+
+LoginVerdict PresenceRegistry::Impl::admit(UserIndex index,
+                                           std::string_view device) const noexcept {
+  if (!is_online(index)) {
+    return online < options.users_max ? LoginVerdict::kAccepted : LoginVerdict::kServerFull;
+  }
+  const UserRecord& user = table.at(index);
+  const bool fits = live_count(user) < options.sessions_per_user_max || takes_over(user, device);
+  return fits ? LoginVerdict::kAccepted : LoginVerdict::kTooManySessions;
+}
+
+UserIndex PresenceRegistry::Impl::go_online(UserIndex index, std::string_view uid,
+                                            SessionRecord&& session, MonoTime now,
+                                            EdgeBatch& edges) {
+  const bool created = index == kNobody;
+  if (created) index = table.create(uid);
+  UserRecord& user = table.at(index);
+  const MonoTime last_seen = std::max(user.last_seen, session.last_packet);
+  const Edge edge{.uid = uid,
+                  .at = now,
+                  .last_seen = last_seen,
+                  .due = now,
+                  .sessions = 1,
+                  .kind = EdgeKind::kOnline,
+                  .reason = EdgeReason::kLogin};
+  try {
+    if (session.plain()) {
+      edges.push(edge);
+      table.set_online(index, session);
+    } else {
+      auto group = std::make_unique<SessionGroup>(index, std::move(session));
+      edges.push(edge);
+      table.set_online(index, std::move(group));
+    }
+  } catch (...) {
+    if (created) table.forget(index);
+    throw;
+  }
+  user.since = now;
+  user.last_seen = last_seen;
+  ++online;
+  ++live;
+  return index;
+}
+
+std::optional<SessionRef> PresenceRegistry::Impl::join(UserIndex index, SessionRecord&& session) {
+  auto& sessions = table.expand(index).sessions;
+  sessions.reserve(sessions.size() + 1);
+
+  UserRecord& user = table.at(index);
+  const std::size_t live_before = live_count(user);
+  std::optional<SessionRef> taken_over;
+  erase_if(sessions, [&](const SessionRecord& other) {
+    if (other.device != session.device) return false;
+    if (!other.live()) return true;
+    if (other.device.empty()) return false;
+    taken_over = other.session;
+    return true;
+  });
+  user.last_seen = std::max(user.last_seen, session.last_packet);
+  sessions.push_back(std::move(session));
+  if (live_before == 0) --lingering;
+  if (!taken_over) ++live;
+  settle(index);
+  return taken_over;
+}
+
+void PresenceRegistry::Impl::linger(UserIndex index, const SessionEnd& end) {
+  SessionGroup& group = table.expand(index);
+
+  UserRecord& user = table.at(index);
+  user.last_seen = std::max(user.last_seen, end.last_packet);
+  SessionRecord& session = *find_live(group, end.session);
+  session.session = {};
+  session.ending = edge_reason_of(end.reason);
+  session.last_packet = end.last_packet;
+  session.deadline = end.deadline;
+  drop_twin(group, session);
+  bound_lingering(group, options.sessions_per_user_max);
+  --live;
+  if (live_count(user) == 0) ++lingering;
+  settle(index);
+}
+
+void PresenceRegistry::Impl::drop(UserIndex index, const SessionEnd& end) noexcept {
+  UserRecord& user = table.at(index);
+  SessionGroup& group = *user.group;  // only a group has others
+  user.last_seen = std::max(user.last_seen, end.last_packet);
+  erase_if(group.sessions,
+           [&end](const SessionRecord& s) { return s.live() && s.session == end.session; });
+  --live;
+  if (live_count(user) == 0) ++lingering;
+  settle(index);
+}
+
+void PresenceRegistry::Impl::go_offline(UserIndex index, Ending ending, MonoTime last_seen,
+                                        MonoTime now, EdgeBatch& edges) {
+  UserRecord& user = table.at(index);
+  edges.push({.uid = user.uid(),
+              .at = now,
+              .last_seen = last_seen,
+              .due = ending.due,
+              .sessions = 0,
+              .kind = EdgeKind::kOffline,
+              .reason = ending.reason});
+
+  const std::size_t ended = live_count(user);
+  if (ended == 0) --lingering;
+  live -= ended;
+  --online;
+  user.since = now;
+  user.last_seen = last_seen;
+  table.set_offline(index);
+  if (table.offline_users() > options.offline_users_max) table.forget(table.oldest_offline());
+}
+
+void PresenceRegistry::Impl::settle(UserIndex index) noexcept {
+  table.compact(index);
+  UserRecord& user = table.at(index);
+  if (user.form != UserRecord::Form::kGroup) return;
+  SessionGroup& group = *user.group;
+  std::optional<MonoTime> latest;
+  for (const SessionRecord& session : group.sessions) {
+    if (!session.live() && (!latest || session.deadline > *latest)) latest = session.deadline;
+  }
+  if (latest) {
+    wheel.arm(group, clock.ceil(*latest));
+  } else {
+    wheel.cancel(group);
+  }
+}
+
+PresenceRegistry::PresenceRegistry(const Options& options, TimeWheel& wheel, TickClock clock)
+    : impl_(std::make_unique<Impl>(options, wheel, clock)) {}
+
+PresenceRegistry::~PresenceRegistry() = default;
+
+LoginDecision PresenceRegistry::login(const LoginRequest& request, MonoTime now, EdgeBatch& edges) {
+  Impl& r = *impl_;
+  PULSEWHEEL_CHECK(!request.uid.empty() && request.session.generation != 0);
+  UserIndex index = r.table.find(request.uid);
+  LoginDecision decision;
+  decision.verdict = r.admit(index, request.device);
+  if (decision.verdict != LoginVerdict::kAccepted) return decision;
+
+  decision.session_id = r.last_id + kIdStep;
+  SessionRecord session{.session = request.session,
+                        .id = decision.session_id,
+                        .login_at = request.at,
+                        .last_packet = request.at,
+                        .deadline = {},
+                        .device = std::string(request.device)};
+  if (r.is_online(index)) {
+    decision.taken_over = r.join(index, std::move(session));
+  } else {
+    index = r.go_online(index, request.uid, std::move(session), now, edges);
+  }
+  r.last_id = decision.session_id;
+  decision.user = {index, r.table.at(index).generation, r.options.shard};
+  return decision;
+}
+
+bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatch& edges) {
+  Impl& r = *impl_;
+  const UserIndex index = end.user.index;
+  if (end.user.shard != r.options.shard || !r.table.holds(index, end.user.generation)) return false;
+  const UserRecord& user = r.table.at(index);
+  if (!holds_live(user, end.session)) return false;
+
+  // Shards read their clocks apart: a timeout may be reported before this shard's `now` has
+  // reached the deadline. Nobody is early for that: the session waits for it like a closed one.
+  const bool has_deadline =
+      end.reason == CloseReason::kTimeout || (r.options.linger && lingers(end.reason));
+  if (has_deadline && end.deadline > now) {
+    r.linger(index, end);
+    return true;
+  }
+  const Ending own{edge_reason_of(end.reason), has_deadline ? end.deadline : now};
+  if (const std::optional<Ending> last = ending_without(user, end.session, own, now)) {
+    r.go_offline(index, *last, std::max(user.last_seen, end.last_packet), now, edges);
+  } else {
+    r.drop(index, end);
+  }
+  return true;
+}
+
+void PresenceRegistry::expire_lingering(TimerHook& hook, MonoTime now, EdgeBatch& edges) {
+  Impl& r = *impl_;
+  SessionGroup& group = owner_of<SessionGroup>(hook);
+  const UserIndex index = group.user;
+  const UserRecord& user = r.table.at(index);
+  const std::optional<Ending> last = ending_without(user, {}, {}, now);
+  if (!last) {
+    erase_if(group.sessions, [now](const SessionRecord& s) { return !keeps_alive(s, now); });
+    r.settle(index);
+    return;
+  }
+  try {
+    r.go_offline(index, *last, user.last_seen, now, edges);
+  } catch (...) {
+    r.wheel.arm(group, r.wheel.now());  // nobody else would come back to it
+    throw;
+  }
+}
+
+bool PresenceRegistry::kick(std::string_view uid, MonoTime now, EdgeBatch& edges,
+                            std::vector<SessionRef>& live) {
+  Impl& r = *impl_;
+  const UserIndex index = r.table.find(uid);
+  if (!r.is_online(index)) return false;
+  const UserRecord& user = r.table.at(index);
+  std::vector<SessionRef> ended;
+  if (user.form == UserRecord::Form::kPlain) {
+    ended.push_back(user.plain_ref());
+  } else {
+    for (const SessionRecord& session : user.group->sessions) {
+      if (session.live()) ended.push_back(session.session);
+    }
+  }
+  live.reserve(live.size() + ended.size());
+  r.go_offline(index, {EdgeReason::kKicked, now}, user.last_seen, now, edges);
+  live.insert(live.end(), ended.begin(), ended.end());
+  return true;
+}
+
+bool PresenceRegistry::shutdown(MonoTime now, std::size_t budget, EdgeBatch& edges) {
+  Impl& r = *impl_;
+  for (; budget > 0 && r.online > 0; --budget) {
+    const UserIndex index = r.shutdown_cursor;
+    r.shutdown_cursor = index + 1 < r.table.slots() ? index + 1 : 0;
+    if (!r.is_online(index)) continue;
+    r.go_offline(index, {EdgeReason::kShutdown, now}, r.table.at(index).last_seen, now, edges);
+  }
+  return r.online == 0;
+}
+
+std::optional<MonoTime> PresenceRegistry::forget_offline(MonoTime now, std::size_t budget) {
+  Impl& r = *impl_;
+  while (r.table.oldest_offline() != kNobody) {
+    const UserIndex oldest = r.table.oldest_offline();
+    const MonoTime due = r.table.at(oldest).since + r.options.offline_retention;
+    if (due > now || budget == 0) return due;
+    --budget;
+    r.table.forget(oldest);
+  }
+  return std::nullopt;
+}
+
+UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
+  const Impl& r = *impl_;
+  UserView view;
+  const UserIndex index = r.table.find(uid);
+  if (index == kNobody) return view;
+  const UserRecord& user = r.table.at(index);
+  if (!user.online()) {
+    if (user.since + r.options.offline_retention <= now) return view;  // only not swept yet
+    view.since = user.since;
+    view.last_seen = user.last_seen;
+    return view;
+  }
+  view.state = PresenceState::kOnline;
+  view.since = user.since;
+  if (user.form == UserRecord::Form::kPlain) {
+    view.sessions.push_back({.session = user.plain_ref(),
+                             .id = user.plain.id,
+                             .device = {},
+                             .lingering = false,
+                             .login_at = user.plain.login_at,
+                             .last_packet = user.plain.login_at,
+                             .deadline = {}});
+  } else {
+    for (const SessionRecord& session : user.group->sessions) {
+      view.sessions.push_back(view_of(session));
+    }
+  }
+  return view;
+}
+
+std::size_t PresenceRegistry::online_users() const noexcept {
+  return impl_->online;
+}
+std::size_t PresenceRegistry::offline_users() const noexcept {
+  return impl_->table.offline_users();
+}
+std::size_t PresenceRegistry::lingering_users() const noexcept {
+  return impl_->lingering;
+}
+std::size_t PresenceRegistry::live_sessions() const noexcept {
+  return impl_->live;
+}
+
+}  // namespace pulsewheel
