@@ -80,7 +80,7 @@ std::string_view error_text(ErrorCode code) noexcept {
     case ErrorCode::kLoginTimeout:
       return "No complete LOGIN came in time.";
     case ErrorCode::kServerFull:
-      return "This server has as many connections or users as it may have.";
+      return "This server is full: it has as many connections, users or buffers as it may have.";
     case ErrorCode::kTooManySessions:
       return "This uid has as many sessions as it may have.";
     case ErrorCode::kInternal:
