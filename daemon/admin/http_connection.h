@@ -1,0 +1,122 @@
+// HttpConnection: one client of the HTTP port, from accept to close.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/serializer.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "daemon/admin/http_message.h"
+#include "daemon/admin/router.h"
+#include "daemon/base/counters.h"
+
+namespace pulsewheel {
+
+/// What one client may use. Each wait on a client has an end.
+struct HttpLimits {
+  std::size_t head_bytes_max = 8 * 1024;   // request line and fields; more: 431
+  std::size_t body_bytes_max = 64 * 1024;  // more: 413
+  std::size_t connections_max = 256;       // more: 503, then closed
+  std::size_t refusals_max = 32;           // being told so at a time; more: just closed
+
+  std::chrono::milliseconds idle_timeout{60'000};    // for a first byte; then closed in silence
+  std::chrono::milliseconds head_timeout{5'000};     // first byte to end of head; then 408
+  std::chrono::milliseconds body_timeout{10'000};    // end of head to end of body; then 408
+  std::chrono::milliseconds answer_timeout{10'000};  // of a handler; then 503
+  std::chrono::milliseconds write_timeout{10'000};   // of one whole answer; then closed
+  std::chrono::milliseconds linger_timeout{2'000};   // for the client to read the last answer
+};
+
+/// Written by the HTTP thread, read by any.
+struct HttpCounters {
+  Counter connections_accepted;
+  Counter connections_refused;  // over connections_max
+  Counter accept_errors;        // too few descriptors or too little memory
+  Gauge connections;            // open now
+  Counter answers_2xx;
+  Counter answers_4xx;
+  Counter answers_5xx;
+};
+
+/// Confined to the HTTP thread. Requests of one connection are read, answered and written one
+/// after the other, so pipelined ones are answered in order, and a client that sends without
+/// reading fills its own socket and nothing here. Kept alive by its pending operations and by the
+/// server's list; the server outlives it.
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
+ public:
+  using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp,
+                                                  boost::asio::io_context::executor_type>;
+
+  /// What all connections of a server share.
+  struct Shared {
+    const Router& router;
+    const HttpLimits& limits;
+    HttpCounters& counters;
+    bool local_hosts_only;                       // check the Host field
+    std::function<void(HttpConnection&)> ended;  // the connection has closed; called once
+  };
+
+  HttpConnection(Socket&& socket, Shared& shared);
+
+  /// Serves requests until either side ends the connection. Call this or refuse(), once.
+  void start();
+  /// Says 503 without reading a request, and closes.
+  void refuse();
+  /// Ends the connection at once. Idempotent. Calls Shared::ended.
+  void close() noexcept;
+
+ private:
+  // What the deadline is for.
+  enum class Phase : std::uint8_t { kIdle, kHead, kBody, kAnswer, kWrite, kLinger };
+  using Message = http::response<http::string_body>;
+
+  void do_await_request();
+  void do_read_head();
+  void on_head(boost::system::error_code ec, std::size_t bytes);
+  void do_continue();
+  void do_read_body();
+  void on_body(boost::system::error_code ec);
+  void dispatch();
+  void on_answer(std::uint64_t request, Response response);
+  void on_read_error(boost::system::error_code ec);
+  void do_write(Response response);
+  void on_written(boost::system::error_code ec);
+  void do_linger();
+  void do_discard();
+
+  void arm(Phase phase, std::chrono::milliseconds timeout);
+  void do_wait_deadline(std::chrono::milliseconds timeout);
+  void on_deadline();
+  [[nodiscard]] std::optional<Response> check_head(std::size_t bytes) const;
+
+  Socket socket_;
+  Shared& shared_;
+  boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+                                    boost::asio::wait_traits<std::chrono::steady_clock>,
+                                    boost::asio::io_context::executor_type>
+      deadline_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  std::optional<Message> message_;
+  std::optional<http::response_serializer<http::string_body>> serializer_;
+  std::uint64_t request_ = 0;  // number of the one being handled; an answer to another is late
+  std::size_t discarded_bytes_ = 0;
+  Phase phase_ = Phase::kIdle;
+  bool timed_out_ = false;   // the deadline ended the pending read
+  bool is_head_ = false;     // no body in the answer
+  bool keep_alive_ = false;  // the request allows another one after it
+  bool closed_ = false;
+};
+
+}  // namespace pulsewheel

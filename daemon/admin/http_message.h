@@ -1,0 +1,82 @@
+// Request, Response and Responder: what a handler of the HTTP port sees of HTTP.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/beast/http/field.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/verb.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+namespace pulsewheel {
+
+namespace http = boost::beast::http;
+
+/// One parameter of a route's pattern, percent-decoded: any byte may occur in `value`.
+struct PathParam {
+  std::string_view name;  // the pattern's
+  std::string value;
+};
+
+/// A request that has a route. The views point into the connection: a handler that answers later
+/// copies what it still needs.
+struct Request {
+  http::verb method = http::verb::get;  // of the route: HEAD arrives as GET
+  std::string_view query;               // what follows '?', still percent-encoded
+  std::string_view body;
+  std::vector<PathParam> params;  // in the order of the pattern
+
+  /// Requires that the route's pattern has a parameter `name`.
+  [[nodiscard]] const std::string& param(std::string_view name) const;
+};
+
+struct Response {
+  http::status status = http::status::ok;
+  std::string_view content_type;  // a literal
+  std::string body;
+  std::vector<std::pair<http::field, std::string>> fields;  // beyond those of every answer
+  bool close = false;                                       // the connection ends after this answer
+};
+
+inline constexpr std::string_view kJsonType = "application/json";
+inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
+
+/// `value` in one line. Bytes that are no UTF-8 become U+FFFD; nothing throws because of them.
+[[nodiscard]] Response json_response(const nlohmann::json& value);
+
+/// {"error":{"code":"...","message":"..."}}. `code` is for programs (snake_case, never changes
+/// its meaning); `message` is one sentence for people that names what was wrong and what is
+/// allowed.
+[[nodiscard]] Response error_response(http::status status, std::string_view code,
+                                      std::string_view message);
+
+/// The one answer of one request, now or later. HTTP thread only. Copies share the one answer:
+/// the first call counts, later ones have no effect. When the last copy goes without an answer
+/// the client gets a 500. A call after the connection, or the whole server, is gone has no effect.
+class Responder {
+ public:
+  using Sink = std::function<void(Response)>;
+  explicit Responder(Sink sink);
+
+  void operator()(Response response) const;
+
+ private:
+  struct Pending {
+    explicit Pending(Sink to) : sink(std::move(to)) {}
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+    ~Pending();
+    Sink sink;
+  };
+  std::shared_ptr<Pending> pending_;
+};
+
+/// May answer before it returns. What it throws becomes a 500.
+using Handler = std::function<void(const Request&, Responder)>;
+
+}  // namespace pulsewheel

@@ -1,0 +1,55 @@
+// Router: the table of (method, pattern) -> handler of the HTTP port.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "daemon/admin/http_message.h"
+#include "daemon/admin/request_target.h"
+
+namespace pulsewheel {
+
+/// Patterns are paths whose segments are literals or parameters, with a verb at the end if any:
+/// "/v1/status", "/v1/users/{uid}", "/v1/users/{uid}:kick", "/v1/users:query". Filled before the
+/// server starts, not changed afterwards; then match() may run on any thread.
+class Router {
+ public:
+  /// Requires a well-formed pattern that has no handler for `method` yet. Of two patterns that
+  /// fit a path the one added first wins. GET answers HEAD too: the server leaves out the body.
+  void add(http::verb method, std::string_view pattern, Handler handler);
+
+  struct Match {
+    const Handler* handler = nullptr;  // lives as long as the router
+    std::string_view query;            // points into the target
+    std::vector<PathParam> params;
+  };
+  /// The handler of the request, or the answer instead of one: 400 for a target that is none or
+  /// a parameter that is not well encoded, 404, or 405 with Allow. O(routes + length of target).
+  [[nodiscard]] std::variant<Match, Response> match(http::verb method,
+                                                    std::string_view target) const;
+
+ private:
+  struct Segment {
+    std::string text;  // literal, or the name of the parameter
+    bool is_param = false;
+  };
+  struct Route {
+    http::verb method;
+    std::string pattern;
+    std::vector<Segment> segments;
+    std::string verb;
+    bool has_verb = false;
+    Handler handler;
+  };
+
+  [[nodiscard]] static bool same_path(const Route& route, const RequestTarget& target);
+  [[nodiscard]] static std::variant<Match, Response> bind(const Route& route,
+                                                          const RequestTarget& target);
+  [[nodiscard]] Response not_found(RequestTarget target) const;
+
+  std::vector<Route> routes_;
+};
+
+}  // namespace pulsewheel
