@@ -1,0 +1,62 @@
+// FakeSource: a StatusSource that says what the test tells it to.
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <prometheus/metric_family.h>
+#include <nlohmann/json.hpp>
+
+#include "daemon/admin/status_source.h"
+
+namespace pulsewheel {
+
+/// Set up before the server starts; asked by the HTTP thread afterwards.
+class FakeSource : public StatusSource {
+ public:
+  bool is_live = true;
+  std::string not_ready_because;  // empty: ready
+  nlohmann::json status_json = {{"users_online", 3}};
+  std::vector<prometheus::MetricFamily> families;
+  std::optional<UserReport> user = UserReport{"offline", {}, {}, {}};
+  bool keep_users_waiting = false;  // callbacks are kept, and never called
+
+  bool live() const override { return is_live; }
+  bool ready(std::string& why) const override {
+    why = not_ready_because;
+    return why.empty();
+  }
+  nlohmann::json status() const override { return status_json; }
+  std::vector<prometheus::MetricFamily> collect() const override { return families; }
+  void async_user(std::string uid, UserCallback done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(std::move(uid));
+      if (keep_users_waiting) {
+        waiting_.push_back(std::move(done));
+        return;
+      }
+    }
+    done(user);
+  }
+
+  /// The uids asked for, decoded.
+  std::vector<std::string> asked() const {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  /// The callbacks that are kept. Call them after the server has stopped.
+  std::vector<UserCallback> take_waiting() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(waiting_, {});
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> asked_;
+  std::vector<UserCallback> waiting_;
+};
+
+}  // namespace pulsewheel
