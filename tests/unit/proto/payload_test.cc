@@ -74,6 +74,12 @@ TEST(LoginTest, WritesEveryField) {
             "01 00 00 13 01 01 00 00 4e 20 03 02 00 04 62 6f 62 70 63 74 6f 6b 31");
 }
 
+TEST(LoginTest, OffersTheOldestVersionFirst) {
+  std::array<std::byte, kLoginFrameSizeMax> out{};
+  ASSERT_EQ(encode_login({.version = 3, .version_min = 2, .uid = "u"}, out), 15u);
+  EXPECT_EQ(to_hex(std::span(out).subspan(kHeaderSize, 2)), "02 03");
+}
+
 TEST(LoginTest, TakesTheNewestCommonVersion) {
   struct Row {
     std::string_view versions_hex;
