@@ -26,4 +26,10 @@ void block_all_signals_in_this_thread() noexcept {
   pthread_sigmask(SIG_SETMASK, &blocked, nullptr);
 }
 
+void unblock_all_signals_in_this_thread() noexcept {
+  sigset_t none;
+  sigemptyset(&none);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace pulsewheel

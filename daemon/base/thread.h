@@ -18,4 +18,7 @@ void set_thread_name(std::string_view name) noexcept;
 /// is in this thread's table.
 void block_all_signals_in_this_thread() noexcept;
 
+/// Lets signals in again: in the main thread, once all others have started with signals blocked.
+void unblock_all_signals_in_this_thread() noexcept;
+
 }  // namespace pulsewheel

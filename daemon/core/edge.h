@@ -1,6 +1,7 @@
 // Edge: one change of a user's state, and the batch in which a shard hands them on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,6 +22,8 @@ enum class EdgeReason : std::uint8_t {
   kKicked,      // an operator ended the user's sessions
   kShutdown,    // the node stopped without keeping a snapshot
 };
+
+inline constexpr std::size_t kEdgeReasonCount = 6;
 
 [[nodiscard]] std::string_view to_string(EdgeKind kind) noexcept;      // "online", "offline"
 [[nodiscard]] std::string_view to_string(EdgeReason reason) noexcept;  // "login", "timeout", ...

@@ -114,6 +114,13 @@ class HookList {
     return &hook;
   }
 
+  /// Puts an idle hook at the end, where it counts as expired: for whoever works expired hooks off
+  /// in stages. O(1).
+  void push_back(TimerHook& hook) noexcept {
+    PULSEWHEEL_CHECK(!hook.linked());
+    push_back(hook, TimerHook::kExpired);
+  }
+
   /// Moves all hooks of `other` behind those of this list, in their order. O(1).
   void splice(HookList& other) noexcept {
     if (other.empty() || &other == this) return;
