@@ -1,0 +1,96 @@
+// Acceptor: one listening socket of one shard, paced.
+#pragma once
+
+#include <array>
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "daemon/base/counters.h"
+#include "daemon/base/time.h"
+#include "daemon/net/session.h"
+
+namespace pulsewheel {
+
+/// Where accepted connections go. Called on the shard's thread.
+class AcceptSink {
+ public:
+  virtual void on_accepted(ShardSocket&& socket) = 0;
+  /// accept() failed for want of descriptors or memory; accepting pauses for `pause`.
+  virtual void on_accept_paused(int error, Duration pause) = 0;
+
+ protected:
+  ~AcceptSink() = default;
+};
+
+/// Written by the shard's thread, read by any.
+struct AcceptCounters {
+  struct ByErrno {
+    int error;
+    const char* name;
+    Counter count;
+  };
+  /// The errors that accept() has for want of something, and the peer's own; others as errno 0.
+  std::array<ByErrno, 6> errors{{{EMFILE, "EMFILE", {}},
+                                 {ENFILE, "ENFILE", {}},
+                                 {ENOBUFS, "ENOBUFS", {}},
+                                 {ENOMEM, "ENOMEM", {}},
+                                 {ECONNABORTED, "ECONNABORTED", {}},
+                                 {0, "other", {}}}};
+  void add(int error) noexcept;
+};
+
+/// Confined to its shard's thread, which also opens it: a descriptor belongs to the table of the
+/// thread that made it. At most `burst` connections are accepted per call and round, so that a
+/// storm of newcomers never delays those who are in. Out of descriptors or memory it waits
+/// 100 ms, doubling to 1 s, instead of spinning on a queue that it cannot empty.
+class Acceptor {
+ public:
+  Acceptor(boost::asio::io_context& io, std::size_t burst, AcceptSink& sink,
+           AcceptCounters& counters);
+
+  /// Binds with SO_REUSEPORT, so that each shard has a queue of its own; connections inherit
+  /// TCP_NODELAY. Throws boost::system::system_error.
+  void bind(const boost::asio::ip::tcp::endpoint& endpoint);
+  /// The port that bind() got, for port 0.
+  [[nodiscard]] std::uint16_t port() const;
+
+  /// Lets connections come in. Throws boost::system::system_error.
+  void listen(int backlog);
+  /// Starts to accept. Call after listen().
+  void start();
+  /// Stops for good: connections still queued are reset by the kernel. Idempotent.
+  void close() noexcept;
+
+  /// Accepts at most one burst at once, beside the waiting that goes on. True: the queue was
+  /// empty at the end, or cannot be emptied now (closed, paused).
+  bool accept_burst();
+
+  static constexpr Duration kPauseMin = std::chrono::milliseconds{100};
+  static constexpr Duration kPauseMax = std::chrono::seconds{1};
+
+ private:
+  using Timer = boost::asio::basic_waitable_timer<MonoClock, boost::asio::wait_traits<MonoClock>,
+                                                  boost::asio::io_context::executor_type>;
+
+  void do_wait();
+  void pause(int error);
+
+  boost::asio::io_context& io_;
+  boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, boost::asio::io_context::executor_type>
+      acceptor_;
+  Timer timer_;
+  std::size_t burst_;
+  AcceptSink& sink_;
+  AcceptCounters& counters_;
+  bool is_v6_ = false;
+  bool paused_ = false;
+  Duration pause_ = kPauseMin;
+};
+
+}  // namespace pulsewheel

@@ -1,0 +1,170 @@
+// Session: one client's connection. Moves bytes, and carries out what SessionFsm decides.
+#pragma once
+
+#include <array>
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/ids.h"
+#include "daemon/core/session_fsm.h"
+#include "daemon/core/time_wheel.h"
+#include "daemon/net/handler_memory.h"
+#include "daemon/net/shard_context.h"
+#include "proto/frame.h"
+
+namespace pulsewheel {
+
+/// Concrete executor: 40 bytes instead of 88.
+using ShardSocket =
+    boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+
+/// Confined to its shard's thread. Lives in the shard's slab, kept by a non-atomic count of
+/// references that its pending operations hold; other shards know it only as a SessionRef. The
+/// ShardContext outlives it.
+///
+/// Life: accepted, logged in, closed. From accept to close its hook is armed on the shard's wheel,
+/// so that there is no state in which a silent peer stays for ever. Closing with a last frame
+/// sends it, shuts down the sending side and discards what still arrives until the peer closes or
+/// SessionOptions::finish_timeout is over: an immediate close would reset the connection and
+/// throw the frame away.
+class Session final : private TimerHook {
+ public:
+  /// `ref` is the slab slot that the session lives in.
+  Session(ShardContext& shard, ShardSocket&& socket, SessionRef ref, MonoTime accepted) noexcept;
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Arms the login deadline and starts to read. Call once.
+  void start();
+
+  /// The home shard's answer to submit_login(). Requires !closed(): for a session that closed
+  /// meanwhile the shard reports the end of an accepted login itself.
+  void on_login_decided(const LoginDecision& decision, const LoginTerms& terms);
+
+  /// The wheel says that the deadline is reached. Declares the session silent, unless unread
+  /// bytes lie in its socket: then they are read first and the next tick decides.
+  void on_deadline(MonoTime now);
+
+  /// Tells a peer whose silence was declared final, as far as it still listens, and closes. The
+  /// paced part of an expiry: 11 us, most of it in the kernel.
+  void dismiss() noexcept;
+
+  /// Ends a live session with a GOAWAY. No effect on a closed one.
+  void go_away(proto::GoawayReason goaway, CloseReason reason);
+
+  /// Cancels what is pending and closes the descriptor. Idempotent.
+  void release_socket() noexcept;
+
+  [[nodiscard]] const SessionFsm& fsm() const noexcept { return fsm_; }
+  [[nodiscard]] SessionRef ref() const noexcept;
+  [[nodiscard]] bool closed() const noexcept { return fsm_.state() == SessionState::kClosed; }
+  /// "192.0.2.1:4711", asked of the kernel: the address is not kept. "?" when it is gone.
+  [[nodiscard]] std::string peer_address() const;
+
+  /// The session that an expired hook of kind kSession is part of.
+  [[nodiscard]] static Session& of(TimerHook& hook) noexcept { return static_cast<Session&>(hook); }
+
+  /// 16 keepalives, or a LOGIN with an ordinary uid. Longer frames spill to the heap.
+  static constexpr std::size_t kReadBufferSize = 64;
+
+ private:
+  friend class SessionPtr;
+  friend class SessionSlab;
+
+  static constexpr std::size_t kReadOperationSize = 120;  // Asio 1.26: a receive with ReadHandler
+  using ReadMemory = HandlerMemory<kReadOperationSize>;
+  struct ReadHandler;
+  class Replies;
+  struct Backlog {
+    std::vector<std::byte> bytes;
+    std::size_t sent = 0;
+  };
+  struct Spill {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;  // of the whole frame
+    std::size_t filled = 0;
+  };
+
+  void do_read();
+  void on_read(const boost::system::error_code& error, std::size_t size);
+  void process_input(MonoTime now);
+  void handle_frame(const proto::Frame& frame, MonoTime now, Replies& replies);
+  void handle_login(const proto::Frame& frame, MonoTime now);
+  void handle_keepalive(const proto::Frame& frame, MonoTime now, Replies& replies);
+  void handle_message(const proto::Frame& frame, MonoTime now, Replies& replies);
+  void handle_logout(MonoTime now, Replies& replies);
+  void file_deadline() noexcept;
+  void keep_rest(std::size_t used) noexcept;
+  [[nodiscard]] bool begin_spill(std::span<const std::byte> begun, std::size_t frame_size);
+  void drop_spill() noexcept;
+
+  bool send(std::span<const std::byte> bytes);
+  bool queue(std::span<const std::byte> bytes);
+  void do_wait_writable();
+  void on_writable(const boost::system::error_code& error);
+  void drop_backlog() noexcept;
+
+  void fail(proto::ErrorCode code, CloseReason reason);
+  void refuse_login(LoginVerdict verdict);
+  void end(CloseReason reason);
+  void finish();
+  void on_peer_closed(CloseReason reason);
+
+  [[nodiscard]] std::uint32_t retry_after_ms();
+  [[nodiscard]] proto::Stage stage() const noexcept;
+  [[nodiscard]] std::span<const std::byte> input() const noexcept;
+
+  void add_reference() noexcept { ++references_; }
+  void drop_reference() noexcept;
+
+  ShardContext& shard_;
+  ShardSocket socket_;
+  SessionFsm fsm_;
+  UserRef user_;  // generation 0 until the home shard has accepted
+  std::uint32_t index_;
+  std::uint32_t generation_;
+  std::uint16_t references_ = 0;
+  std::uint8_t filled_ = 0;     // bytes of buffer_
+  bool reading_ = false;        // a read is pending
+  bool write_waiting_ = false;  // a wait for writability is pending
+  bool finishing_ = false;      // the last frame is sent: what still arrives is thrown away
+  std::unique_ptr<Backlog> backlog_;
+  std::unique_ptr<Spill> spill_;
+  std::array<std::byte, kReadBufferSize> buffer_;
+  ReadMemory read_memory_;
+};
+
+static_assert(sizeof(Session) <= 344, "the memory of a session is a promise: see the README");
+
+/// Keeps a session's memory while an operation is pending. Not atomic: shard's thread only.
+class SessionPtr {
+ public:
+  explicit SessionPtr(Session& session) noexcept : session_(&session) { session.add_reference(); }
+  SessionPtr(const SessionPtr& other) noexcept : session_(other.session_) {
+    if (session_ != nullptr) session_->add_reference();
+  }
+  SessionPtr(SessionPtr&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+  SessionPtr& operator=(SessionPtr other) noexcept {
+    std::swap(session_, other.session_);
+    return *this;
+  }
+  ~SessionPtr() {
+    if (session_ != nullptr) session_->drop_reference();
+  }
+  Session& operator*() const noexcept { return *session_; }
+  Session* operator->() const noexcept { return session_; }
+
+ private:
+  Session* session_;
+};
+
+}  // namespace pulsewheel
