@@ -1,0 +1,222 @@
+#include "daemon/core/session_fsm.h"
+
+#include <cstdint>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace pulsewheel {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+constexpr MonoTime kAccepted{seconds{500}};
+constexpr seconds kLoginTimeout{10};
+constexpr NegotiatedTimeout kThirtySeconds{30'000, 20'000};
+constexpr std::uint32_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+
+struct WishCase {
+  std::uint32_t wish_ms;
+  std::uint32_t timeout_ms;
+  std::uint32_t interval_ms;
+};
+
+// Without jitter.
+constexpr WishCase kWishes[] = {
+    {0, 30'000, 20'000},    // the default
+    {1, 5'000, 3'333},      // clamped to the minimum
+    {3'333, 5'000, 3'333},  // 4,999.5 rounded up
+    {3'334, 5'001, 3'334},  // the first wish above it
+    {3'335, 5'003, 3'335},  // odd: half a millisecond more, never a shorter interval
+    {20'000, 30'000, 20'000},
+    {30'000, 45'000, 30'000},
+    {57'600'000, 86'400'000, 57'600'000},  // exactly the maximum
+    {57'600'001, 86'400'000, 57'600'000},
+    {kMaxU32, 86'400'000, 57'600'000},
+};
+
+TEST(NegotiateTest, TimeoutIsOneAndAHalfTimesTheWishClamped) {
+  for (const WishCase& c : kWishes) {
+    const NegotiatedTimeout result = negotiate({}, c.wish_ms, 0);
+    EXPECT_EQ(result.timeout_ms, c.timeout_ms) << c.wish_ms;
+    EXPECT_EQ(result.interval_ms, c.interval_ms) << c.wish_ms;
+  }
+}
+
+TEST(NegotiateTest, JitterShortensByAtMostATenthAndReachesBothEnds) {
+  std::uint32_t shortest = kMaxU32;
+  std::uint32_t longest = 0;
+  for (std::uint32_t jitter = 0; jitter < 4'000; ++jitter) {
+    const std::uint32_t interval = negotiate({}, 20'000, jitter).interval_ms;
+    shortest = std::min(shortest, interval);
+    longest = std::max(longest, interval);
+  }
+  EXPECT_EQ(shortest, 18'000U);
+  EXPECT_EQ(longest, 20'000U);
+}
+
+TEST(NegotiateTest, JitterLeavesTheTimeoutAlone) {
+  for (const std::uint32_t jitter : {0U, 1U, 1'000U, kMaxU32}) {
+    EXPECT_EQ(negotiate({}, 20'000, jitter).timeout_ms, 30'000U);
+  }
+}
+
+TEST(NegotiateTest, IntervalIsAlwaysBetweenAMillisecondAndTwoThirdsOfTheTimeout) {
+  const TimeoutPolicy policies[] = {
+      {},
+      {.timeout_default = milliseconds{1},
+       .timeout_min = milliseconds{1},
+       .timeout_max = hours{24}},
+      {.timeout_default = nanoseconds{1},
+       .timeout_min = nanoseconds{1},
+       .timeout_max = nanoseconds{1}},
+      {.timeout_default = seconds{1},
+       .timeout_min = milliseconds{50},
+       .timeout_max = hours{24 * 365}},
+  };
+  const std::uint32_t wishes[] = {0, 1, 2, 3, 7, 1'000, 65'535, 1U << 31, kMaxU32 - 1, kMaxU32};
+  const std::uint32_t jitters[] = {0, 1, 2, 999, kMaxU32 - 1, kMaxU32};
+  for (const TimeoutPolicy& policy : policies) {
+    for (const std::uint32_t wish : wishes) {
+      for (const std::uint32_t jitter : jitters) {
+        const NegotiatedTimeout result = negotiate(policy, wish, jitter);
+        const std::uint64_t longest = std::uint64_t{result.timeout_ms} * 2 / 3;
+        EXPECT_GE(result.interval_ms, 1U);
+        EXPECT_LE(result.interval_ms, longest);
+        EXPECT_GE(result.interval_ms, longest - longest / 10);
+      }
+    }
+  }
+}
+
+TEST(NegotiateTest, AWishThatWouldOverflowTheWireGetsTheLongestTimeoutThereIs) {
+  const TimeoutPolicy policy{.timeout_max = hours{24 * 365}};
+  EXPECT_EQ(negotiate(policy, kMaxU32, 0).timeout_ms, kMaxU32);
+}
+
+TEST(NegotiateTest, BoundsWithFractionsOfAMillisecondHoldExactly) {
+  const TimeoutPolicy policy{.timeout_default = nanoseconds{10'500'000},
+                             .timeout_min = nanoseconds{10'500'000},
+                             .timeout_max = nanoseconds{20'500'000}};
+  EXPECT_EQ(negotiate(policy, 1, 0).timeout_ms, 11U);
+  EXPECT_EQ(negotiate(policy, 1'000, 0).timeout_ms, 20U);
+  EXPECT_EQ(negotiate(policy, 0, 0).timeout_ms, 11U);
+}
+
+SessionFsm pending_session() {
+  SessionFsm fsm(kAccepted, kLoginTimeout);
+  EXPECT_EQ(fsm.on_login(), SessionStep::kSubmitLogin);
+  return fsm;
+}
+
+SessionFsm active_session() {
+  SessionFsm fsm = pending_session();
+  fsm.on_login_accepted(kAccepted + seconds{1}, kThirtySeconds);
+  return fsm;
+}
+
+SessionFsm closed_session() {
+  SessionFsm fsm = active_session();
+  fsm.close();
+  return fsm;
+}
+
+TEST(SessionFsmTest, FromAcceptOnTheLoginDeadlineRuns) {
+  const SessionFsm fsm(kAccepted, kLoginTimeout);
+  EXPECT_EQ(fsm.state(), SessionState::kAwaitingLogin);
+  EXPECT_EQ(fsm.deadline(), kAccepted + kLoginTimeout);
+  EXPECT_EQ(fsm.last_packet(), kAccepted);
+}
+
+TEST(SessionFsmTest, BeforeLoginNothingElseIsAllowedNorMovesTheDeadline) {
+  SessionFsm fsm(kAccepted, kLoginTimeout);
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{1}), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.on_message(kAccepted + seconds{2}), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.on_logout(kAccepted + seconds{3}), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.deadline(), kAccepted + kLoginTimeout);
+}
+
+TEST(SessionFsmTest, WhileTheLoginIsDecidedNothingIsAllowedAndTheDeadlineRunsOn) {
+  SessionFsm fsm = pending_session();
+  EXPECT_EQ(fsm.on_login(), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{1}), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.on_message(kAccepted + seconds{1}), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.on_logout(kAccepted + seconds{1}), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.state(), SessionState::kLoginPending);
+  EXPECT_EQ(fsm.deadline(), kAccepted + kLoginTimeout);
+}
+
+TEST(SessionFsmTest, AcceptedLoginCountsFromItsArrival) {
+  const SessionFsm fsm = active_session();
+  EXPECT_EQ(fsm.state(), SessionState::kActive);
+  EXPECT_EQ(fsm.last_packet(), kAccepted + seconds{1});
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{31});
+  EXPECT_EQ(fsm.timeout(), seconds{30});
+}
+
+TEST(SessionFsmTest, KeepaliveMessageAndLogoutEachMoveTheDeadline) {
+  SessionFsm fsm = active_session();
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{5}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{35});
+  EXPECT_EQ(fsm.on_message(kAccepted + seconds{6}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{36});
+  EXPECT_EQ(fsm.on_logout(kAccepted + seconds{7}), SessionStep::kLogout);
+  EXPECT_EQ(fsm.last_packet(), kAccepted + seconds{7});
+}
+
+TEST(SessionFsmTest, ATimeBeforeTheLastPacketMovesNothingBack) {
+  SessionFsm fsm = active_session();
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{9}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{8}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.last_packet(), kAccepted + seconds{9});
+}
+
+TEST(SessionFsmTest, ASecondLoginIsNotAllowedAndIsNoProofOfLife) {
+  SessionFsm fsm = active_session();
+  EXPECT_EQ(fsm.on_login(), SessionStep::kNotAllowed);
+  EXPECT_EQ(fsm.state(), SessionState::kActive);
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{31});
+}
+
+TEST(SessionFsmTest, AChangedTimeoutCountsFromTheLastPacket) {
+  SessionFsm fsm = active_session();
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{10}), SessionStep::kAlive);
+  fsm.on_timeout_changed({60'000, 40'000});
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{70});
+}
+
+TEST(SessionFsmTest, OnceClosedNothingChangesAnything) {
+  SessionFsm fsm = closed_session();
+  const MonoTime deadline = fsm.deadline();
+  EXPECT_EQ(fsm.on_login(), SessionStep::kNone);
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{20}), SessionStep::kNone);
+  EXPECT_EQ(fsm.on_message(kAccepted + seconds{20}), SessionStep::kNone);
+  EXPECT_EQ(fsm.on_logout(kAccepted + seconds{20}), SessionStep::kNone);
+  fsm.close();
+  EXPECT_EQ(fsm.state(), SessionState::kClosed);
+  EXPECT_EQ(fsm.deadline(), deadline);
+  EXPECT_EQ(fsm.last_packet(), kAccepted + seconds{1});
+}
+
+TEST(SessionFsmTest, ALoginTimeoutIsRoundedUpToMilliseconds) {
+  const SessionFsm fsm(kAccepted, nanoseconds{1});
+  EXPECT_EQ(fsm.deadline(), kAccepted + milliseconds{1});
+}
+
+TEST(SessionFsmTest, TheLongestTimeoutFits) {
+  SessionFsm fsm = pending_session();
+  fsm.on_login_accepted(kAccepted, {kMaxU32, 1});
+  EXPECT_EQ(fsm.deadline(), kAccepted + milliseconds{kMaxU32});
+}
+
+TEST(SessionFsmDeathTest, AcceptingALoginThatNobodyAskedForIsABug) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  SessionFsm fsm(kAccepted, kLoginTimeout);
+  EXPECT_DEATH(fsm.on_login_accepted(kAccepted, kThirtySeconds), "kLoginPending");
+}
+
+}  // namespace
+}  // namespace pulsewheel
