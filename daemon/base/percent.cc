@@ -19,22 +19,30 @@ constexpr int hex_value(char c) {
 
 }  // namespace
 
-void append_percent_encoded(std::string& out, std::string_view bytes) {
+char* write_percent_encoded(char* out, std::string_view bytes) noexcept {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   for (const char c : bytes) {
     if (is_unreserved(c)) {
-      out.push_back(c);
+      *out++ = c;
       continue;
     }
     const auto byte = static_cast<unsigned char>(c);
-    const char escaped[] = {'%', kDigits[byte >> 4], kDigits[byte & 0xf]};
-    out.append(escaped, sizeof escaped);
+    *out++ = '%';
+    *out++ = kDigits[byte >> 4];
+    *out++ = kDigits[byte & 0xf];
   }
+  return out;
+}
+
+void append_percent_encoded(std::string& out, std::string_view bytes) {
+  const std::size_t before = out.size();
+  out.resize(before + kPercentExpansion * bytes.size());
+  const char* const end = write_percent_encoded(out.data() + before, bytes);
+  out.resize(static_cast<std::size_t>(end - out.data()));
 }
 
 std::string percent_encode(std::string_view bytes) {
   std::string out;
-  out.reserve(bytes.size());
   append_percent_encoded(out, bytes);
   return out;
 }
