@@ -1,0 +1,47 @@
+// EpochStore: the node's epoch, a counter of its starts, kept in the state folder.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace pulsewheel {
+
+/// Something about the state folder is not as it must be. The text names the path, the reason and,
+/// where there is one, the way out.
+class StateError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Holds the state folder for one daemon and gives it an epoch that no earlier start had, whatever
+/// the wall clock did. Made once at start, before anything else uses the folder, and kept until the
+/// end: two daemons must never share a folder, and the lock lasts as long as the object (or the
+/// process: the kernel drops it with the last descriptor).
+///
+/// Files: `lock` (flocked, empty) and `epoch` (the number and a newline).
+class EpochStore {
+ public:
+  /// Epochs take 24 bits of a session id: at one start a minute, 31 years.
+  static constexpr std::uint32_t kEpochMax = (1U << 24) - 1;
+
+  /// Makes `state_dir` (mode 0750, parents too) if it is missing, locks it, reads the epoch (0
+  /// when there is none yet), and stores the next one: it is on disk when the constructor returns.
+  /// Blocks on the disk. Throws StateError: the folder cannot be made or written, another daemon
+  /// holds it, or `epoch` is damaged or used up. Never guesses: an epoch that went back would make
+  /// old news look new.
+  explicit EpochStore(std::string state_dir);
+  ~EpochStore();
+  EpochStore(const EpochStore&) = delete;
+  EpochStore& operator=(const EpochStore&) = delete;
+
+  /// 1 at the first start.
+  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
+  [[nodiscard]] const std::string& state_dir() const noexcept { return state_dir_; }
+
+ private:
+  const std::string state_dir_;
+  int lock_fd_ = -1;
+  std::uint32_t epoch_ = 0;
+};
+
+}  // namespace pulsewheel
