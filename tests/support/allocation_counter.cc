@@ -1,49 +1,107 @@
 #include "tests/support/allocation_counter.h"
 
+#include <malloc.h>
+
 #include <cstdlib>
+#include <limits>
 #include <new>
 
 namespace {
 
+constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+constexpr std::int64_t kBlockHeader = 8;
+
 thread_local std::uint64_t allocation_count = 0;
+thread_local std::int64_t bytes_in_use = 0;
+thread_local std::uint64_t successes_left = kNoLimit;
+
+void count_attempt() {
+  ++allocation_count;
+  if (successes_left == kNoLimit) return;
+  if (successes_left == 0) throw std::bad_alloc{};
+  --successes_left;
+}
+
+void* count_block(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc{};
+  bytes_in_use += static_cast<std::int64_t>(malloc_usable_size(memory)) + kBlockHeader;
+  return memory;
+}
 
 void* counted(std::size_t size) {
-  ++allocation_count;
-  if (void* const memory = std::malloc(size != 0 ? size : 1)) return memory;
-  throw std::bad_alloc{};
+  count_attempt();
+  return count_block(std::malloc(size != 0 ? size : 1));
 }
 
 void* counted(std::size_t size, std::align_val_t alignment) {
-  ++allocation_count;
+  count_attempt();
   const auto align = static_cast<std::size_t>(alignment);
-  if (void* const memory = std::aligned_alloc(align, (size + align - 1) / align * align)) {
-    return memory;
-  }
-  throw std::bad_alloc{};
+  return count_block(std::aligned_alloc(align, (size + align - 1) / align * align));
+}
+
+void release(void* memory) noexcept {
+  if (memory == nullptr) return;
+  bytes_in_use -= static_cast<std::int64_t>(malloc_usable_size(memory)) + kBlockHeader;
+  std::free(memory);
 }
 
 }  // namespace
 
-std::uint64_t pulsewheel::support::allocations() noexcept {
+namespace pulsewheel::support {
+
+std::uint64_t allocations() noexcept {
   return allocation_count;
 }
 
-// The array and nothrow forms of the standard library call these.
+std::int64_t heap_bytes() noexcept {
+  return bytes_in_use;
+}
+
+FailingAllocations::FailingAllocations(std::uint64_t successes) noexcept {
+  successes_left = successes;
+}
+
+FailingAllocations::~FailingAllocations() {
+  successes_left = kNoLimit;
+}
+
+}  // namespace pulsewheel::support
+
+// The nothrow forms of the standard library call these. Its array forms do, too, but not those of a
+// sanitizer.
 void* operator new(std::size_t size) {
+  return counted(size);
+}
+void* operator new[](std::size_t size) {
   return counted(size);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return counted(size, alignment);
 }
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return counted(size, alignment);
+}
 void operator delete(void* memory) noexcept {
-  std::free(memory);
+  release(memory);
+}
+void operator delete[](void* memory) noexcept {
+  release(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+  release(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  release(memory);
 }
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  release(memory);
 }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  release(memory);
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  release(memory);
 }

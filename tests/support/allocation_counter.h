@@ -1,5 +1,5 @@
-// Counts what a test allocates. Link allocation_counter.cc into the test executable: it replaces
-// the global operator new.
+// Counts what a test allocates, and lets allocations fail. Link allocation_counter.cc into the
+// test executable: it replaces the global operator new.
 #pragma once
 
 #include <cstdint>
@@ -8,5 +8,20 @@ namespace pulsewheel::support {
 
 /// How often any operator new has run on this thread.
 [[nodiscard]] std::uint64_t allocations() noexcept;
+
+/// The memory that the heap has given out by operator new on this thread and not got back on it,
+/// with glibc's rounding and its 8 bytes a block. Under a sanitizer, which has a heap of its own,
+/// without the rounding.
+[[nodiscard]] std::int64_t heap_bytes() noexcept;
+
+/// While it lives, operator new on this thread succeeds `successes` times and then throws
+/// std::bad_alloc.
+class FailingAllocations {
+ public:
+  explicit FailingAllocations(std::uint64_t successes) noexcept;
+  ~FailingAllocations();
+  FailingAllocations(const FailingAllocations&) = delete;
+  FailingAllocations& operator=(const FailingAllocations&) = delete;
+};
 
 }  // namespace pulsewheel::support
