@@ -1,0 +1,166 @@
+// Judge: holds the daemon's edges against the simulator's own record of what its users did.
+// Pure: told the time, no clock, no sockets, no daemon code.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "daemon/base/time.h"
+#include "tests/client_sim/lateness.h"
+
+namespace pulsewheel::sim {
+
+/// The clock, read before and after a send. The daemon cannot have had the bytes earlier than
+/// `before`, and had them in its socket at `after`: early is judged by the first, late by the
+/// second.
+struct Stamp {
+  MonoTime before;
+  MonoTime after;
+};
+
+struct JudgeRules {
+  /// The daemon's tick: an offline edge is due in [T, T + tick] after the last packet.
+  Duration tick = std::chrono::seconds{1};
+  /// How much later an edge may be seen without a promise being broken: the daemon's own 50 ms,
+  /// and its way through the event log's file to this process on a busy machine.
+  Duration slack = std::chrono::milliseconds{250};
+  /// How much later still an edge counts as late; after that it is missed.
+  Duration grace = std::chrono::seconds{1};
+  /// The daemon runs with presence.on_disconnect = "offline": a connection that closes ends its
+  /// session at once.
+  bool offline_on_disconnect = false;
+};
+
+/// One edge as it was read from the event log.
+struct ObservedEdge {
+  enum class Kind : std::uint8_t { kOnline, kOffline };
+  Kind kind = Kind::kOnline;
+  /// The daemon says that an operator or its own stop caused it: no promise was broken.
+  bool excused = false;
+  MonoTime at;  // of the read that brought it
+};
+
+/// What was found so far; merge() adds up what several judges found.
+struct Verdict {
+  std::uint64_t online_edges = 0;
+  std::uint64_t offline_edges = 0;
+  std::uint64_t false_offline = 0;    // before T had passed
+  std::uint64_t missed_offline = 0;   // never, or later than tick + slack + grace
+  std::uint64_t late_offline = 0;     // later than tick + slack, but not missed
+  std::uint64_t missing_online = 0;   // logged in and answered, but no edge
+  std::uint64_t duplicate_edges = 0;  // a second one of a kind, or one before what causes it
+  Lateness lateness;                  // beyond T, of offline edges that silence caused
+
+  [[nodiscard]] std::uint64_t violations() const noexcept {
+    return false_offline + missed_offline + late_offline + missing_online + duplicate_edges;
+  }
+  [[nodiscard]] bool clean() const noexcept { return violations() == 0; }
+  void merge(const Verdict& other);
+};
+
+/// Judges the users of one worker. Not thread-safe: confined to the worker's thread.
+///
+/// Sessions are numbered 0 to users * sessions_per_user - 1; session s belongs to user
+/// s / sessions_per_user. What a session does is told as it happens; edges may be told late, as
+/// long as each carries the time at which it was seen and a user's edges come in order.
+///
+/// A user is due to go offline when the latest deadline of its sessions has passed: T after the
+/// last packet, also of a session whose connection closed (it lingers); a session that logged out
+/// has no deadline. A packet sent after the user was already due is no proof of life in time: the
+/// user may or, when it came late enough, must have gone offline before it. That gap is
+/// remembered until an edge or finish() settles it.
+class Judge {
+ public:
+  Judge(const JudgeRules& rules, std::uint32_t users, std::uint32_t sessions_per_user);
+
+  /// A LOGIN went out. It counts as life at once; login_refused() takes that back.
+  void login_sent(std::uint32_t session, Stamp stamp);
+  /// LOGIN_ACK came: the user has to be online, with this timeout.
+  void login_accepted(std::uint32_t session, MonoTime at, Duration timeout);
+  /// The connection ended without LOGIN_ACK. The daemon may have taken the LOGIN or not, so both
+  /// are allowed from here.
+  void login_refused(std::uint32_t session);
+  /// SETTINGS came: this timeout holds from now on.
+  void timeout_changed(std::uint32_t session, Duration timeout);
+  /// A keepalive or message went out.
+  void packet_sent(std::uint32_t session, Stamp stamp);
+  void logout_sent(std::uint32_t session, Stamp stamp);
+  /// The client closed the connection.
+  void closed(std::uint32_t session, Stamp stamp);
+
+  /// Requires `user` < users.
+  void edge(std::uint32_t user, const ObservedEdge& edge);
+
+  /// Judges what had to be seen by `end`, and nothing that was still allowed to come after it.
+  /// Call once, when every edge that was seen by `end` has been told.
+  [[nodiscard]] Verdict finish(MonoTime end);
+
+  /// What was found so far: never grows smaller.
+  [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
+
+ private:
+  enum class State : std::uint8_t {
+    kNone,      // never logged in, logged out, or known to be expired
+    kPending,   // LOGIN sent, no answer yet
+    kLive,      // accepted; the connection may have closed since
+    kDoubtful,  // LOGIN sent, and no answer will come
+  };
+
+  struct Session {
+    Stamp last;             // of the last packet
+    Stamp certain;          // kDoubtful: of the last packet before the LOGIN in doubt
+    MonoTime login_before;  // when the last LOGIN went out
+    MonoTime accepted_at;
+    Duration timeout{0};
+    State state = State::kNone;
+    bool was_live = false;  // when the last LOGIN went out: `certain` counts
+  };
+
+  /// When an offline edge may come, and from when on it is late.
+  struct Window {
+    bool due = false;                 // nothing is due for a user without a session
+    bool by_silence = false;          // and not by a logout: the lateness is one beyond T
+    MonoTime low = MonoTime::min();   // an edge before this is false
+    MonoTime base = MonoTime::min();  // lateness counts from here
+  };
+
+  struct User {
+    Window gap;  // while gap_open: what had been due before the packet at gap_end
+    MonoTime gap_end;
+    Stamp ended;            // while has_ended: of the last logout
+    MonoTime login_before;  // while has_login: of the first LOGIN since the last offline edge
+    MonoTime accepted_at;   // while accepted: of the first LOGIN_ACK since then
+    bool gap_open = false;
+    bool has_ended = false;
+    bool has_login = false;
+    bool accepted = false;
+    bool online = false;  // as the log says
+  };
+
+  [[nodiscard]] std::uint32_t user_of(std::uint32_t session) const noexcept {
+    return session / sessions_per_user_;
+  }
+  [[nodiscard]] Duration allowance() const noexcept {
+    return rules_.tick + rules_.slack + rules_.grace;
+  }
+  [[nodiscard]] std::span<Session> sessions_of(std::uint32_t user) noexcept;
+  [[nodiscard]] Window window_of(std::uint32_t user) noexcept;
+
+  void note_gap(std::uint32_t user, MonoTime before) noexcept;
+  void settle_gap(User& user) noexcept;
+  void end_session(std::uint32_t session, Stamp stamp) noexcept;
+  void end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) noexcept;
+  void on_online(User& user, MonoTime at) noexcept;
+  void on_offline(std::uint32_t user, MonoTime at);
+  void count_lateness(const Window& window, MonoTime at);
+  void finish_user(std::uint32_t user, MonoTime end) noexcept;
+
+  JudgeRules rules_;
+  std::uint32_t sessions_per_user_;
+  std::vector<Session> sessions_;
+  std::vector<User> users_;
+  Verdict verdict_;
+};
+
+}  // namespace pulsewheel::sim

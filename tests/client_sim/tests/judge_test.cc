@@ -1,0 +1,351 @@
+#include "tests/client_sim/judge.h"
+
+#include <gtest/gtest.h>
+
+namespace pulsewheel::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = ObservedEdge::Kind;
+
+constexpr Duration kTimeout = 30s;
+
+/// Time of a test: counted from an arbitrary origin.
+MonoTime at(Duration since_origin) {
+  return MonoTime{1000s} + since_origin;
+}
+
+/// A send at `t` that took 2 ms.
+Stamp sent(Duration t) {
+  return {at(t), at(t + 2ms)};
+}
+
+/// Rules of the tests: tick 1 s, slack 250 ms, grace 1 s, so an edge is late after T + 1.25 s and
+/// missed after T + 2.25 s.
+class JudgeTest : public testing::Test {
+ protected:
+  void log_in(Duration t, std::uint32_t session = 0, Duration timeout = kTimeout) {
+    judge.login_sent(session, sent(t));
+    judge.login_accepted(session, at(t + 3ms), timeout);
+  }
+  void see(Kind kind, Duration t, std::uint32_t user = 0) {
+    judge.edge(user, {kind, /*excused=*/false, at(t)});
+  }
+  void log_in_and_see_online(Duration t, std::uint32_t session = 0) {
+    log_in(t, session);
+    see(Kind::kOnline, t + 5ms, session / 2);
+  }
+  void keep_alive(Duration t, std::uint32_t session = 0) { judge.packet_sent(session, sent(t)); }
+
+  Judge judge{JudgeRules{}, /*users=*/4, /*sessions_per_user=*/2};
+};
+
+TEST_F(JudgeTest, FindsNothingInAnHonestLife) {
+  log_in_and_see_online(0s);
+  keep_alive(20s);
+  keep_alive(40s);
+  see(Kind::kOffline, 70s + 500ms);
+  const Verdict verdict = judge.finish(at(100s));
+  EXPECT_TRUE(verdict.clean());
+  EXPECT_EQ(verdict.online_edges, 1U);
+  EXPECT_EQ(verdict.offline_edges, 1U);
+  ASSERT_EQ(verdict.lateness.count(), 1U);
+  EXPECT_NEAR(verdict.lateness.summary().max, 0.498, 1e-6);  // from the stamp after the send
+}
+
+TEST_F(JudgeTest, EarlyIsJudgedByTheStampBeforeTheSend) {
+  struct Case {
+    Duration seen;
+    bool false_offline;
+  };
+  for (const Case& c : {Case{30s - 1ns, true}, {30s, false}, {30s + 1ms, false}}) {
+    Judge one(JudgeRules{}, 1, 1);
+    one.login_sent(0, sent(0s));
+    one.login_accepted(0, at(3ms), kTimeout);
+    one.edge(0, {Kind::kOnline, false, at(5ms)});
+    one.edge(0, {Kind::kOffline, false, at(c.seen)});
+    const Verdict verdict = one.finish(at(60s));
+    EXPECT_EQ(verdict.false_offline, c.false_offline ? 1U : 0U) << c.seen.count();
+    EXPECT_GE(verdict.lateness.summary().min, 0.0) << c.seen.count();
+  }
+}
+
+TEST_F(JudgeTest, LateAndMissedAreJudgedByTheStampAfterTheSend) {
+  struct Case {
+    Duration seen;
+    std::uint64_t late, missed;
+  };
+  for (const Case& c : {Case{31s + 252ms, 0, 0}, Case{31s + 253ms, 1, 0}, Case{32s + 252ms, 1, 0},
+                        Case{32s + 253ms, 0, 1}}) {
+    Judge one(JudgeRules{}, 1, 1);
+    one.login_sent(0, sent(0s));
+    one.login_accepted(0, at(3ms), kTimeout);
+    one.edge(0, {Kind::kOnline, false, at(5ms)});
+    one.edge(0, {Kind::kOffline, false, at(c.seen)});
+    const Verdict verdict = one.finish(at(60s));
+    EXPECT_EQ(verdict.late_offline, c.late) << c.seen.count();
+    EXPECT_EQ(verdict.missed_offline, c.missed) << c.seen.count();
+    EXPECT_EQ(verdict.false_offline, 0U) << c.seen.count();
+  }
+}
+
+TEST_F(JudgeTest, MissesAnOfflineEdgeThatNeverCame) {
+  log_in_and_see_online(0s);
+  EXPECT_EQ(judge.finish(at(32s + 252ms)).missed_offline, 1U);
+}
+
+TEST_F(JudgeTest, DoesNotMissWhatMayStillCome) {
+  log_in_and_see_online(0s);
+  EXPECT_TRUE(judge.finish(at(32s + 251ms)).clean());
+}
+
+TEST_F(JudgeTest, MissesAnOnlineEdgeThatNeverCame) {
+  log_in(0s);
+  EXPECT_EQ(judge.finish(at(3s)).missing_online, 1U);
+}
+
+TEST_F(JudgeTest, AnOfflineEdgeTellsThatTheOnlineEdgeIsMissing) {
+  log_in(0s);
+  see(Kind::kOffline, 30s + 500ms);
+  const Verdict verdict = judge.finish(at(60s));
+  EXPECT_EQ(verdict.missing_online, 1U);
+  EXPECT_EQ(verdict.duplicate_edges, 0U);
+  EXPECT_EQ(verdict.false_offline, 0U);
+}
+
+TEST_F(JudgeTest, CountsASecondEdgeOfEitherKind) {
+  log_in_and_see_online(0s);
+  see(Kind::kOnline, 6ms);
+  see(Kind::kOffline, 30s + 500ms);
+  see(Kind::kOffline, 30s + 500ms);
+  const Verdict verdict = judge.finish(at(60s));
+  EXPECT_EQ(verdict.duplicate_edges, 2U);
+  EXPECT_EQ(verdict.false_offline + verdict.missed_offline + verdict.missing_online, 0U);
+}
+
+TEST_F(JudgeTest, AnOnlineEdgeWithoutALoginIsReordered) {
+  see(Kind::kOnline, 1s, /*user=*/3);
+  EXPECT_EQ(judge.finish(at(2s)).duplicate_edges, 1U);
+}
+
+TEST_F(JudgeTest, AnOnlineEdgeBeforeItsLoginIsReordered) {
+  log_in(2s);
+  see(Kind::kOnline, 1s);
+  EXPECT_EQ(judge.verdict().duplicate_edges, 1U);
+}
+
+TEST_F(JudgeTest, TheLatestDeadlineOfAllSessionsCounts) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  see(Kind::kOffline, 40s + 100ms);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, OneSilentSessionOfTwoEndsNobody) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  see(Kind::kOffline, 30s + 500ms);
+  EXPECT_EQ(judge.finish(at(60s)).false_offline, 1U);
+}
+
+TEST_F(JudgeTest, EachSessionHasItsOwnTimeout) {
+  log_in(0s, 0, 60s);
+  see(Kind::kOnline, 5ms);
+  log_in(10s, 1, 30s);
+  see(Kind::kOffline, 60s + 100ms);
+  EXPECT_TRUE(judge.finish(at(70s)).clean());
+}
+
+TEST_F(JudgeTest, ALogoutIsDueAtOnce) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  see(Kind::kOffline, 5s + 10ms);
+  const Verdict verdict = judge.finish(at(60s));
+  EXPECT_TRUE(verdict.clean());
+  EXPECT_EQ(verdict.lateness.count(), 0U) << "a logout says nothing about T";
+}
+
+TEST_F(JudgeTest, MissesTheEdgeOfALogout) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  EXPECT_EQ(judge.finish(at(7s + 252ms)).missed_offline, 1U);
+}
+
+TEST_F(JudgeTest, OfflineBeforeALogoutIsFalse) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  see(Kind::kOffline, 4s);
+  EXPECT_EQ(judge.finish(at(60s)).false_offline, 1U);
+}
+
+TEST_F(JudgeTest, ALogoutOfOneOfTwoSessionsEndsNobody) {
+  log_in_and_see_online(0s, 0);
+  log_in(1s, 1);
+  judge.logout_sent(0, sent(5s));
+  see(Kind::kOffline, 31s + 500ms);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, AReconnectWithinTheLingerMakesNoEdge) {
+  log_in_and_see_online(0s);
+  judge.closed(0, sent(10s));
+  log_in(25s);
+  keep_alive(45s);
+  EXPECT_TRUE(judge.finish(at(50s)).clean());
+}
+
+TEST_F(JudgeTest, AReconnectBeyondTheLingerNeedsBothEdges) {
+  log_in_and_see_online(0s);
+  judge.closed(0, sent(10s));
+  see(Kind::kOffline, 30s + 700ms);
+  log_in(40s);
+  see(Kind::kOnline, 40s + 5ms);
+  keep_alive(60s);
+  EXPECT_TRUE(judge.finish(at(80s)).clean());
+}
+
+TEST_F(JudgeTest, AReconnectBeyondTheLingerDoesNotHideAMissedEdge) {
+  log_in_and_see_online(0s);
+  log_in(40s);
+  keep_alive(60s);
+  EXPECT_EQ(judge.finish(at(80s)).missed_offline, 1U);
+}
+
+TEST_F(JudgeTest, AnEdgeReadLateBelongsToTheSilenceBeforeTheLogin) {
+  log_in_and_see_online(0s);
+  log_in(40s);
+  see(Kind::kOffline, 30s + 700ms);  // seen in time, told after the login
+  see(Kind::kOnline, 40s + 5ms);
+  const Verdict verdict = judge.finish(at(60s));
+  EXPECT_TRUE(verdict.clean());
+  EXPECT_NEAR(verdict.lateness.summary().max, 0.698, 1e-6);
+}
+
+TEST_F(JudgeTest, AKeepaliveBetweenTheDeadlineAndTheTickMayComeTooLateOrJustInTime) {
+  {
+    log_in_and_see_online(0s);
+    keep_alive(30s + 500ms);  // not expired yet: alive again
+    see(Kind::kOffline, 60s + 600ms);
+    EXPECT_TRUE(judge.verdict().clean());
+  }
+  {
+    log_in_and_see_online(0s, 2);
+    keep_alive(30s + 500ms, 2);  // expired already: the daemon will close
+    see(Kind::kOffline, 30s + 400ms, 1);
+    EXPECT_TRUE(judge.finish(at(90s)).clean());
+  }
+}
+
+TEST_F(JudgeTest, WhatTheSimulatorSentTooLateIsNotTheDaemonsFault) {
+  log_in_and_see_online(0s);
+  see(Kind::kOffline, 30s + 500ms);
+  keep_alive(35s);  // into a session that is gone
+  const Verdict verdict = judge.finish(at(100s));
+  EXPECT_TRUE(verdict.clean());
+}
+
+TEST_F(JudgeTest, AFalseOfflineIsCountedOnce) {
+  log_in_and_see_online(0s);
+  see(Kind::kOffline, 10s);
+  keep_alive(20s);
+  log_in(21s);
+  see(Kind::kOnline, 21s + 5ms);
+  const Verdict verdict = judge.finish(at(30s));
+  EXPECT_EQ(verdict.false_offline, 1U);
+  EXPECT_EQ(verdict.duplicate_edges + verdict.missing_online + verdict.missed_offline, 0U);
+}
+
+TEST_F(JudgeTest, ADroppedOfflineEdgeIsCountedOnceHoweverLongTheRun) {
+  log_in_and_see_online(0s);
+  EXPECT_EQ(judge.finish(at(1h)).missed_offline, 1U);
+}
+
+TEST_F(JudgeTest, ARefusedLoginIsNoLifeAndNoDeath) {
+  judge.login_sent(0, sent(0s));
+  judge.login_refused(0);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, ARefusedLoginDoesNotExtendALingeringUser) {
+  log_in_and_see_online(0s);
+  judge.login_sent(0, sent(20s));
+  judge.login_refused(0);
+  see(Kind::kOffline, 30s + 500ms);
+  EXPECT_TRUE(judge.finish(at(100s)).clean());
+}
+
+TEST_F(JudgeTest, ALoginWhoseAnswerWasLostMayHaveExtendedTheUser) {
+  log_in_and_see_online(0s);
+  judge.login_sent(0, sent(20s));
+  judge.login_refused(0);
+  see(Kind::kOffline, 50s + 500ms);
+  EXPECT_TRUE(judge.finish(at(100s)).clean());
+}
+
+TEST_F(JudgeTest, AnEarlierRefusalExcusesNoFalseOffline) {
+  judge.login_sent(0, sent(0s));
+  judge.login_refused(0);
+  log_in_and_see_online(1s);
+  see(Kind::kOffline, 11s);
+  EXPECT_EQ(judge.finish(at(60s)).false_offline, 1U);
+}
+
+TEST_F(JudgeTest, AnOperatorsOfflineBreaksNoPromise) {
+  log_in_and_see_online(0s);
+  judge.edge(0, {Kind::kOffline, /*excused=*/true, at(5s)});
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, UsersDoNotMix) {
+  log_in_and_see_online(0s, 0);
+  log_in_and_see_online(0s, 2);
+  keep_alive(20s, 2);
+  see(Kind::kOffline, 30s + 500ms, 0);
+  see(Kind::kOffline, 30s + 500ms, 1);
+  EXPECT_EQ(judge.finish(at(40s)).false_offline, 1U);
+}
+
+TEST(JudgeOfflineOnDisconnectTest, ACloseIsDueAtOnce) {
+  JudgeRules rules;
+  rules.offline_on_disconnect = true;
+  Judge judge(rules, 1, 1);
+  judge.login_sent(0, sent(0s));
+  judge.login_accepted(0, at(3ms), kTimeout);
+  judge.edge(0, {Kind::kOnline, false, at(5ms)});
+  judge.closed(0, sent(10s));
+  judge.edge(0, {Kind::kOffline, false, at(10s + 5ms)});
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST(VerdictTest, MergeAddsEverything) {
+  Verdict a;
+  a.false_offline = a.missed_offline = a.late_offline = a.missing_online = a.duplicate_edges = 1;
+  a.online_edges = a.offline_edges = 5;
+  a.lateness.add(1s);
+  Verdict b = a;
+  b.merge(a);
+  EXPECT_EQ(b.false_offline + b.missed_offline + b.late_offline + b.missing_online, 8U);
+  EXPECT_EQ(b.duplicate_edges, 2U);
+  EXPECT_EQ(b.online_edges + b.offline_edges, 20U);
+  EXPECT_EQ(b.lateness.count(), 2U);
+}
+
+TEST(LatenessTest, QuantilesAreSamples) {
+  Lateness lateness;
+  for (int i = 1000; i >= 1; --i)
+    lateness.add(std::chrono::milliseconds{i});
+  const Lateness::Summary summary = lateness.summary();
+  EXPECT_DOUBLE_EQ(summary.min, 0.001);
+  EXPECT_DOUBLE_EQ(summary.p50, 0.5);
+  EXPECT_DOUBLE_EQ(summary.p99, 0.99);
+  EXPECT_DOUBLE_EQ(summary.p999, 0.999);
+  EXPECT_DOUBLE_EQ(summary.max, 1.0);
+}
+
+TEST(LatenessTest, WithoutSamplesAllIsZero) {
+  EXPECT_EQ(Lateness{}.summary().max, 0.0);
+  EXPECT_EQ(Lateness{}.count(), 0U);
+}
+
+}  // namespace
+}  // namespace pulsewheel::sim
