@@ -1,0 +1,93 @@
+#include "tests/client_sim/edge_line.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+namespace pulsewheel::sim {
+namespace {
+
+/// Takes fixed text and values off the front of a line; once something does not match, all
+/// further calls fail.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : rest_(text) {}
+
+  Scanner& expect(std::string_view text) {
+    if (rest_.starts_with(text)) {
+      rest_.remove_prefix(text.size());
+    } else {
+      fine_ = false;
+    }
+    return *this;
+  }
+  Scanner& number(std::uint64_t& out) {
+    const auto parsed = std::from_chars(rest_.data(), rest_.data() + rest_.size(), out);
+    if (parsed.ec != std::errc{}) {
+      fine_ = false;
+    } else {
+      rest_.remove_prefix(static_cast<std::size_t>(parsed.ptr - rest_.data()));
+    }
+    return *this;
+  }
+  /// Up to the next quote; a backslash is not for this scanner.
+  Scanner& text(std::string_view& out) {
+    const std::size_t end = rest_.find('"');
+    if (end == std::string_view::npos) {
+      fine_ = false;
+      return *this;
+    }
+    out = rest_.substr(0, end);
+    if (out.find('\\') != std::string_view::npos) fine_ = false;
+    rest_.remove_prefix(end);
+    return *this;
+  }
+  [[nodiscard]] bool fine() const noexcept { return fine_; }
+
+ private:
+  std::string_view rest_;
+  bool fine_ = true;
+};
+
+bool set_kind(std::string_view kind, EdgeLine& out) noexcept {
+  out.kind = kind == "online" ? ObservedEdge::Kind::kOnline : ObservedEdge::Kind::kOffline;
+  return kind == "online" || kind == "offline";
+}
+
+bool is_excuse(std::string_view reason) noexcept {
+  return reason == "kicked" || reason == "shutdown";
+}
+
+bool scan(std::string_view line, EdgeLine& out) {
+  std::string_view kind;
+  std::string_view reason;
+  Scanner scanner(line);
+  scanner.expect(R"({"seq":)").number(out.seq).expect(R"(,"epoch":)").number(out.epoch);
+  scanner.expect(R"(,"uid":")").text(out.uid).expect(R"(","kind":")").text(kind);
+  scanner.expect(R"(","reason":")").text(reason).expect("\"");
+  if (!scanner.fine() || !line.ends_with('}')) return false;
+  out.excused = is_excuse(reason);
+  return set_kind(kind, out);
+}
+
+bool parse_json(std::string_view line, EdgeLine& out, std::string& scratch) {
+  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return false;
+  try {
+    out.seq = object.at("seq").get<std::uint64_t>();
+    out.epoch = object.at("epoch").get<std::uint64_t>();
+    scratch = object.at("uid").get<std::string>();
+    out.uid = scratch;
+    out.excused = is_excuse(object.at("reason").get_ref<const std::string&>());
+    return set_kind(object.at("kind").get_ref<const std::string&>(), out);
+  } catch (const nlohmann::json::exception&) {
+    return false;  // a member is missing or of another type
+  }
+}
+
+}  // namespace
+
+bool parse_edge_line(std::string_view line, EdgeLine& out, std::string& scratch) {
+  return scan(line, out) || parse_json(line, out, scratch);
+}
+
+}  // namespace pulsewheel::sim

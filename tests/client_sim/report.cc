@@ -1,0 +1,162 @@
+#include "tests/client_sim/report.h"
+
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+namespace pulsewheel::sim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Lateness::Summary& summary) {
+  return {{"min", summary.min},
+          {"p50", summary.p50},
+          {"p99", summary.p99},
+          {"p999", summary.p999},
+          {"max", summary.max}};
+}
+
+Json daemon_json(const Figures& figures) {
+  Json out = Json::object();
+  if (figures.daemon) {
+    const DaemonFigures& daemon = *figures.daemon;
+    out["rss_bytes"] = daemon.rss_bytes;
+    out["base_rss_bytes"] = daemon.base_rss_bytes;
+    out["rss_per_connection"] = daemon.rss_per_connection;
+    out["cpu_seconds"] = daemon.cpu_seconds;
+    out["cpu_percent"] = daemon.cpu_percent;
+    out["cpu_us_per_keepalive"] = daemon.cpu_us_per_keepalive;
+  }
+  if (figures.metrics) {
+    out["lateness_s"] = to_json(figures.metrics->lateness_s);
+    out["loop_delay_s"] = to_json(figures.metrics->loop_delay_s);
+  }
+  return out;
+}
+
+/// 1234567 as "1,234,567".
+std::string grouped(std::uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3; at -= 3)
+    digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string fixed(double number, int decimals) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(decimals) << number;
+  return out.str();
+}
+
+class Table {
+ public:
+  explicit Table(std::ostream& out) : out_(out) {}
+
+  void row(const std::string& name, const std::string& value, const std::string& remark = "") {
+    out_ << "  " << std::left << std::setw(24) << name << std::right << std::setw(14) << value;
+    if (!remark.empty()) out_ << "  " << remark;
+    out_ << '\n';
+  }
+  void row(const std::string& name, std::uint64_t value, const std::string& remark = "") {
+    row(name, grouped(value), remark);
+  }
+  void row(const std::string& name, const Lateness::Summary& s) {
+    row(name, fixed(s.max, 3) + " s",
+        "max; min " + fixed(s.min, 3) + ", p50 " + fixed(s.p50, 3) + ", p99 " + fixed(s.p99, 3) +
+            ", p99.9 " + fixed(s.p999, 3));
+  }
+
+ private:
+  std::ostream& out_;
+};
+
+void print_load(Table& table, const Figures& figures) {
+  table.row("connections", figures.connections, "of " + grouped(figures.users) + " users");
+  table.row("connect rate", fixed(figures.connect_rate, 0) + " /s", "connected and logged in");
+  table.row("logins", figures.logins);
+  table.row("keepalives", figures.keepalives, grouped(figures.keepalive_acks) + " acknowledged");
+  table.row("messages", figures.messages);
+  table.row("refused logins", figures.refusals);
+  table.row("unexpected closes", figures.unexpected_closes);
+}
+
+void print_judgement(Table& table, const Figures& figures) {
+  if (!figures.judged) {
+    table.row("edges", "not judged", "no event log to follow: see --edges");
+    return;
+  }
+  const Verdict& verdict = figures.verdict;
+  table.row("online edges", verdict.online_edges);
+  table.row("offline edges", verdict.offline_edges);
+  table.row("false offline", verdict.false_offline);
+  table.row("missed offline", verdict.missed_offline);
+  table.row("late offline", verdict.late_offline);
+  table.row("missing online", verdict.missing_online);
+  table.row("duplicate edges", verdict.duplicate_edges + figures.reordered_edges,
+            grouped(figures.reordered_edges) + " of them out of order");
+  if (figures.unreadable_lines != 0) table.row("unreadable lines", figures.unreadable_lines);
+  table.row("lateness", verdict.lateness.summary());
+}
+
+void print_daemon(Table& table, const Figures& figures) {
+  if (figures.daemon) {
+    const DaemonFigures& daemon = *figures.daemon;
+    table.row("daemon memory", fixed(static_cast<double>(daemon.rss_bytes) / 1e6, 1) + " MB",
+              fixed(static_cast<double>(daemon.base_rss_bytes) / 1e6, 1) + " MB without clients");
+    table.row("memory per connection", fixed(daemon.rss_per_connection, 0) + " B");
+    table.row("daemon CPU", fixed(daemon.cpu_percent, 1) + " %",
+              "of one core after the ramp; " + fixed(daemon.cpu_us_per_keepalive, 1) +
+                  " us per keepalive");
+  }
+  if (figures.metrics) {
+    table.row("daemon's own lateness", figures.metrics->lateness_s);
+    table.row("daemon's loop delay", figures.metrics->loop_delay_s);
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Figures& figures) {
+  const Verdict& verdict = figures.verdict;
+  Json out;
+  out["connections"] = figures.connections;
+  out["users"] = figures.users;
+  out["logins"] = figures.logins;
+  out["keepalives"] = figures.keepalives;
+  out["keepalive_acks"] = figures.keepalive_acks;
+  out["messages"] = figures.messages;
+  out["refusals"] = figures.refusals;
+  out["unexpected_closes"] = figures.unexpected_closes;
+  out["connect_rate"] = figures.connect_rate;
+  out["seconds"] = figures.seconds;
+  out["judged"] = figures.judged;
+  out["online_edges"] = verdict.online_edges;
+  out["offline_edges"] = verdict.offline_edges;
+  out["false_offline"] = verdict.false_offline;
+  out["missed_offline"] = verdict.missed_offline;
+  out["late_offline"] = verdict.late_offline;
+  out["missing_online"] = verdict.missing_online;
+  out["duplicate_edges"] = verdict.duplicate_edges + figures.reordered_edges;
+  out["reordered_edges"] = figures.reordered_edges;
+  out["unreadable_lines"] = figures.unreadable_lines;
+  out["lateness_s"] = to_json(verdict.lateness.summary());
+  out["daemon"] = daemon_json(figures);
+  out["troubles"] = figures.troubles;
+  return out.dump(2) + "\n";
+}
+
+void print_table(std::ostream& out, const Figures& figures) {
+  Table table(out);
+  out << '\n';
+  print_load(table, figures);
+  print_judgement(table, figures);
+  print_daemon(table, figures);
+  for (const auto& [text, count] : figures.troubles) {
+    out << "  " << grouped(count) << " x " << text << '\n';
+  }
+  out << '\n';
+}
+
+}  // namespace pulsewheel::sim

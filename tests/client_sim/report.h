@@ -1,0 +1,54 @@
+// The figures of a run: as a table for people and as JSON for scripts.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tests/client_sim/daemon_usage.h"
+#include "tests/client_sim/judge.h"
+
+namespace pulsewheel::sim {
+
+struct DaemonFigures {
+  std::uint64_t base_rss_bytes = 0;  // before the first client
+  std::uint64_t rss_bytes = 0;       // with all connected
+  double rss_per_connection = 0;     // their difference, by connection
+  double cpu_seconds = 0;            // until the end of the run
+  double cpu_percent = 0;            // of one core, after the ramp
+  double cpu_us_per_keepalive = 0;   // after the ramp; messages count as keepalives
+};
+
+struct Figures {
+  std::uint64_t connections = 0;  // at the end of the ramp
+  std::uint64_t users = 0;
+  std::uint64_t logins = 0;
+  std::uint64_t keepalives = 0;
+  std::uint64_t keepalive_acks = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t refusals = 0;
+  std::uint64_t unexpected_closes = 0;
+  double connect_rate = 0;  // connected and logged in, a second, during the ramp
+  double seconds = 0;       // after the ramp
+  bool judged = false;      // there was an event log to follow
+  Verdict verdict;
+  std::uint64_t reordered_edges = 0;   // by (epoch, seq)
+  std::uint64_t unreadable_lines = 0;  // of the event log
+  std::optional<DaemonFigures> daemon;
+  std::optional<DaemonMetrics> metrics;
+  std::map<std::string, std::uint64_t> troubles;
+
+  /// All promises that were judged have been kept.
+  [[nodiscard]] bool clean() const noexcept {
+    return verdict.clean() && reordered_edges + unreadable_lines == 0;
+  }
+};
+
+/// The keys are public interface: only add some.
+[[nodiscard]] std::string to_json(const Figures& figures);
+
+void print_table(std::ostream& out, const Figures& figures);
+
+}  // namespace pulsewheel::sim

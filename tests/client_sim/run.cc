@@ -1,0 +1,298 @@
+#include "tests/client_sim/run.h"
+
+#include <csignal>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include "tests/client_sim/daemon_process.h"
+#include "tests/client_sim/daemon_usage.h"
+#include "tests/client_sim/edge_follower.h"
+#include "tests/client_sim/fleet.h"
+#include "tests/client_sim/progress.h"
+#include "tests/client_sim/report.h"
+
+namespace pulsewheel::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kLookInterval = 50ms;
+/// A ramp in which nobody new could log in for this long has failed.
+constexpr Duration kRampStall = 15s;
+/// Between start and the measurement of the memory without clients, and between the end of the
+/// ramp and the one with all: what is still being allocated or freed settles.
+constexpr Duration kMemorySettles = 500ms;
+/// How long the event log may take to be read up to the end of the run.
+constexpr Duration kCatchUpLimit = 10s;
+
+std::atomic<bool> interrupted{false};
+
+void on_interrupt(int) {
+  interrupted.store(true, std::memory_order_relaxed);
+}
+
+double seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+/// The steps of a run, in order. Main thread.
+class Run {
+ public:
+  explicit Run(const Options& options);
+  int execute();
+
+ private:
+  void find_daemon();
+  void prepare_fleet();
+  void measure_base();
+  [[nodiscard]] bool ramp();
+  [[nodiscard]] bool hold();
+  void measure_full(MonoTime now);
+  void finish();
+  void collect_figures();
+  [[nodiscard]] int conclude();
+
+  /// Waits a little, shows progress, and looks for what ends a run. False: it is over.
+  [[nodiscard]] bool pause(const std::string& what, double share);
+  [[nodiscard]] std::optional<ProcessUsage> usage() const;
+  void fail(int exit_code, const std::string& why) { control_.fail(exit_code, why); }
+
+  const Options& options_;
+  JudgeRules rules_;
+  UidNames names_;
+  RunControl control_;
+  std::unique_ptr<DaemonProcess> daemon_;
+  Endpoint target_;
+  std::string http_;
+  std::optional<pid_t> pid_;
+  std::unique_ptr<Fleet> fleet_;
+  std::unique_ptr<EdgeFollower> follower_;
+  Progress progress_;
+
+  MonoTime ramp_began_;
+  MonoTime steady_began_;
+  MonoTime ended_;
+  std::optional<ProcessUsage> base_, full_, steady_start_, end_;
+  std::uint64_t packets_at_steady_start_ = 0;
+  Figures figures_;
+};
+
+Run::Run(const Options& options) : options_(options), names_(std::random_device{}()) {
+  rules_.tick = tick_of(options);
+  rules_.grace = options.grace;
+  rules_.offline_on_disconnect = value_of(options.sets, "presence.on_disconnect") == "offline";
+}
+
+int Run::execute() {
+  find_daemon();
+  prepare_fleet();
+  measure_base();
+  if (ramp()) static_cast<void>(hold());
+  finish();
+  return conclude();
+}
+
+void Run::find_daemon() {
+  std::vector<std::string> edges = options_.edges;
+  std::string target = options_.target;
+  http_ = options_.metrics;
+  if (options_.pid) pid_ = static_cast<pid_t>(*options_.pid);
+  if (options_.spawn) {
+    DaemonProcess::Setup setup;
+    setup.program = options_.spawn->empty() ? default_daemon_program() : *options_.spawn;
+    setup.connections = options_.connections;
+    setup.sets = options_.sets;
+    setup.keep_folder = options_.keep;
+    daemon_ = std::make_unique<DaemonProcess>(setup);
+    target = daemon_->target();
+    pid_ = daemon_->pid();
+    if (http_.empty()) http_ = daemon_->http();
+    if (edges.empty()) edges = daemon_->edge_files();
+    if (options_.keep) progress_.say("state folder: " + daemon_->folder().string());
+  }
+  target_ = resolve(target);
+  fleet_ = std::make_unique<Fleet>(options_, rules_, target_, names_, control_);
+  figures_.judged = !edges.empty();
+  if (!figures_.judged) return;
+  EdgeFollower::Setup setup;
+  setup.paths = edges;
+  setup.from_start = options_.spawn.has_value();
+  setup.names = &names_;
+  setup.inboxes = fleet_->inboxes();
+  setup.users_per_inbox = fleet_->users_per_worker();
+  follower_ = std::make_unique<EdgeFollower>(std::move(setup));
+}
+
+void Run::prepare_fleet() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
+}
+
+std::optional<ProcessUsage> Run::usage() const {
+  return pid_ ? read_usage(*pid_) : std::nullopt;
+}
+
+void Run::measure_base() {
+  if (pid_) std::this_thread::sleep_for(kMemorySettles);
+  base_ = usage();
+}
+
+bool Run::pause(const std::string& what, double share) {
+  std::this_thread::sleep_for(kLookInterval);
+  progress_.show(what, share, fleet_->totals().progress, MonoClock::now());
+  std::string why;
+  if (daemon_ && !daemon_->running(why)) fail(kExitPromiseBroken, "the daemon " + why);
+  return !control_.failure() && !interrupted.load(std::memory_order_relaxed);
+}
+
+bool Run::ramp() {
+  ramp_began_ = MonoClock::now();
+  fleet_->start();
+  std::uint64_t known = 0;
+  MonoTime progressed = ramp_began_;
+  const Duration patience =
+      kRampStall +
+      (options_.ramp > 0
+           ? std::chrono::round<Duration>(std::chrono::duration<double>(1 / options_.ramp))
+           : Duration::zero());
+  while (true) {
+    const std::uint64_t logged_in = fleet_->totals().first_logins;
+    const MonoTime now = MonoClock::now();
+    if (logged_in == options_.connections) break;
+    if (logged_in != known) progressed = now;
+    known = logged_in;
+    if (now - progressed > patience) {
+      const auto troubles = control_.troubles();
+      fail(kExitUnavailable, std::to_string(logged_in) + " of " +
+                                 std::to_string(options_.connections) +
+                                 " clients could log in to " + target_.text +
+                                 (troubles.empty() ? "" : "; " + troubles.begin()->first));
+      return false;
+    }
+    if (!pause("ramp", static_cast<double>(logged_in) / options_.connections)) return false;
+  }
+  steady_began_ = MonoClock::now();
+  control_.enter(Phase::kSteady, steady_began_);
+  return true;
+}
+
+bool Run::hold() {
+  const Fleet::Totals at_start = fleet_->totals();
+  packets_at_steady_start_ = at_start.progress.keepalives + at_start.messages;
+  figures_.connections = static_cast<std::uint64_t>(at_start.progress.connected);
+  steady_start_ = usage();
+  const Duration planned =
+      std::max(options_.duration, options_.stop_all_at.value_or(Duration::zero()));
+  while (true) {
+    const MonoTime now = MonoClock::now();
+    if (!full_ && now - steady_began_ >= std::min(kMemorySettles, planned / 2)) measure_full(now);
+    if (options_.stop_all_at && control_.phase() == Phase::kSteady &&
+        now - steady_began_ >= *options_.stop_all_at) {
+      // Until the workers have said what they owe, nothing may end the run.
+      control_.owe_until(now + 1s);
+      control_.enter(Phase::kSilence, now);
+    }
+    const MonoTime until = std::max(steady_began_ + planned, control_.owed_until());
+    if (now >= until) return true;
+    if (!pause("run", seconds(now - steady_began_) / seconds(until - steady_began_))) return false;
+  }
+}
+
+void Run::measure_full(MonoTime) {
+  full_ = usage();
+}
+
+void Run::finish() {
+  ended_ = MonoClock::now();
+  end_ = usage();
+  const MonoTime patience = ended_ + kCatchUpLimit;
+  while (follower_ && follower_->caught_up() < ended_) {
+    if (MonoClock::now() > patience) {
+      fail(kExitSystem, "the event log could not be read up to the end of the run");
+      break;
+    }
+    std::this_thread::sleep_for(5ms);
+  }
+  if (!http_.empty() && !control_.failure()) figures_.metrics = fetch_metrics(http_);
+  control_.enter(Phase::kEnd, ended_);
+  fleet_->join();
+  collect_figures();
+  follower_.reset();
+  if (daemon_) {
+    const std::string how = daemon_->stop();
+    if (!how.empty()) fail(kExitPromiseBroken, how);
+  }
+}
+
+void Run::collect_figures() {
+  const Fleet::Totals totals = fleet_->totals();
+  figures_.users = (options_.connections + options_.devices - 1) / options_.devices;
+  figures_.logins = totals.progress.logins;
+  figures_.keepalives = totals.progress.keepalives;
+  figures_.keepalive_acks = totals.keepalive_acks;
+  figures_.messages = totals.messages;
+  figures_.refusals = totals.refusals;
+  figures_.unexpected_closes = totals.unexpected_closes;
+  if (totals.last_first_login > ramp_began_) {
+    figures_.connect_rate =
+        static_cast<double>(totals.first_logins) / seconds(totals.last_first_login - ramp_began_);
+  }
+  figures_.verdict = fleet_->verdict();
+  if (follower_) {
+    figures_.reordered_edges = follower_->stats().reordered.value();
+    figures_.unreadable_lines = follower_->stats().unreadable.value();
+  }
+  figures_.troubles = control_.troubles();
+  if (steady_began_ != MonoTime{}) figures_.seconds = seconds(ended_ - steady_began_);
+  if (!base_ || !full_ || !steady_start_ || !end_) return;
+  DaemonFigures daemon;
+  daemon.base_rss_bytes = base_->rss_bytes;
+  daemon.rss_bytes = full_->rss_bytes;
+  daemon.rss_per_connection =
+      (static_cast<double>(full_->rss_bytes) - static_cast<double>(base_->rss_bytes)) /
+      static_cast<double>(std::max<std::uint64_t>(1, figures_.connections));
+  daemon.cpu_seconds = end_->cpu_seconds;
+  const double used = end_->cpu_seconds - steady_start_->cpu_seconds;
+  const std::uint64_t packets =
+      totals.progress.keepalives + totals.messages - packets_at_steady_start_;
+  daemon.cpu_percent = used / figures_.seconds * 100;
+  if (packets > 0) daemon.cpu_us_per_keepalive = used / static_cast<double>(packets) * 1e6;
+  figures_.daemon = daemon;
+}
+
+int Run::conclude() {
+  const auto failure = control_.failure();
+  if (failure) {
+    progress_.say("pulsewheel-sim: " + failure->why);
+    if (failure->exit_code == kExitUsage || failure->exit_code == kExitUnavailable) {
+      return failure->exit_code;
+    }
+  }
+  print_table(std::cout, figures_);
+  if (!options_.report.empty()) {
+    std::ofstream file(options_.report);
+    file << to_json(figures_) << std::flush;
+    if (!file) {
+      progress_.say("pulsewheel-sim: cannot write " + options_.report);
+      return kExitCannotWrite;
+    }
+  }
+  if (failure) return failure->exit_code;
+  if (!figures_.clean()) {
+    progress_.say("pulsewheel-sim: a promise was broken");
+    return kExitPromiseBroken;
+  }
+  return kExitFine;
+}
+
+}  // namespace
+
+int run(const Options& options) {
+  return Run(options).execute();
+}
+
+}  // namespace pulsewheel::sim

@@ -1,0 +1,259 @@
+#include "tests/client_sim/worker.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace pulsewheel::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kEventsPerRound = 512;
+/// The shortest sleep while only keepalives are due: what falls into it is sent together, which
+/// costs a few milliseconds of punctuality and saves most of the wake-ups.
+constexpr Duration kShortestSleep = 4ms;
+/// The longest sleep: edges and phases are looked for between two.
+constexpr Duration kLongestSleep = 20ms;
+/// Between two steps of a ramp with a rate.
+constexpr Duration kRampStep = 10ms;
+constexpr int kChurnTriesMax = 16;
+
+std::uint32_t wish_of(const Options& options) {
+  if (!options.timeout) return 0;  // the daemon's choice
+  // The daemon makes a timeout of 1.5 times the wished interval.
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(*options.timeout * 2 / 3).count();
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ms, 1, UINT32_MAX));
+}
+
+std::uint64_t events_due(double rate, Duration elapsed) noexcept {
+  return static_cast<std::uint64_t>(rate * std::chrono::duration<double>(elapsed).count());
+}
+
+}  // namespace
+
+Worker::Worker(const Setup& setup, RunControl& control)
+    : setup_(setup),
+      control_(control),
+      judge_(setup.rules, (setup.clients + setup.options->devices - 1) / setup.options->devices,
+             setup.options->devices),
+      random_(setup.options->seed, setup.first_client),
+      clients_(setup.clients),
+      wish_ms_(wish_of(*setup.options)) {}
+
+Worker::~Worker() {
+  if (epoll_ >= 0) ::close(epoll_);
+}
+
+void Worker::run() {
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) {
+    control_.fail(kExitSystem, "epoll_create1: " + std::generic_category().message(errno));
+    return;
+  }
+  began_ = MonoClock::now();
+  while (control_.phase() != Phase::kEnd) {
+    wait_and_read();
+    const MonoTime now = MonoClock::now();
+    take_edges();
+    follow_phase(now);
+    keep_appointments(now);
+  }
+  take_edges();
+  verdict_ = judge_.finish(control_.phase_began());
+  publish_verdict();
+  for (std::uint32_t i = 0; i < setup_.clients; ++i)
+    drop_connection(i, /*abruptly=*/false);
+}
+
+void Worker::wait_and_read() {
+  std::array<epoll_event, kEventsPerRound> events;
+  const int ready = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                                 wait_ms(MonoClock::now()));
+  for (int i = 0; i < ready; ++i) {
+    const epoll_event& event = events[static_cast<std::size_t>(i)];
+    const auto index = static_cast<std::uint32_t>(event.data.u64);
+    const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
+    if (clients_[index].generation == generation) on_ready(index, event.events);
+  }
+}
+
+int Worker::wait_ms(MonoTime now) const noexcept {
+  if (control_.phase() == Phase::kRamp && next_to_connect_ < setup_.clients &&
+      logins_pending_ < setup_.logins_pending_max) {
+    if (setup_.ramp == 0) return 0;
+    return static_cast<int>(kRampStep / 1ms);
+  }
+  const Duration due =
+      calendar_.next_due() == MonoTime::max() ? kLongestSleep : calendar_.next_due() - now;
+  return static_cast<int>(std::clamp(due, kShortestSleep, kLongestSleep) / 1ms);
+}
+
+void Worker::follow_phase(MonoTime now) {
+  switch (control_.phase()) {
+    case Phase::kRamp:
+      continue_ramp(now);
+      break;
+    case Phase::kSteady:
+      if (!planned_) plan_habits(control_.phase_began());
+      continue_churn(now);
+      break;
+    case Phase::kSilence:
+      if (!silenced_) fall_silent_all();
+      break;
+    case Phase::kEnd:
+      break;
+  }
+}
+
+void Worker::take_edges() {
+  inbox_.take(edges_);
+  if (edges_.empty()) return;
+  for (const UserEdge& edge : edges_)
+    judge_.edge(edge.user, edge.edge);
+  edges_.clear();
+  publish_verdict();
+}
+
+void Worker::publish_verdict() noexcept {
+  const Verdict& found = judge_.verdict();
+  const auto online = static_cast<std::int64_t>(found.online_edges);
+  const auto offline = static_cast<std::int64_t>(found.offline_edges);
+  stats_.online.set(online - offline);
+  stats_.offline_edges.set(offline);
+  stats_.violations.set(static_cast<std::int64_t>(found.violations()));
+}
+
+void Worker::keep_appointments(MonoTime now) {
+  while (const auto due = calendar_.take_due(now)) {
+    const Client& client = clients_[due->client];
+    if (due->action != Action::kHabit && due->generation != client.generation) continue;
+    if (silenced_) continue;
+    switch (due->action) {
+      case Action::kConnect:
+        if (client.state == State::kAway) connect(due->client);
+        break;
+      case Action::kKeepalive:
+        if (client.state == State::kLive) send_packet(due->client, /*wants_reply=*/true);
+        break;
+      case Action::kHabit:
+        act_on_habit(due->client, now);
+        break;
+      case Action::kAnswerDeadline:
+        if (client.state != State::kLive && client.state != State::kSilent) {
+          on_lost(due->client, ETIMEDOUT);
+        }
+        break;
+    }
+  }
+}
+
+void Worker::continue_ramp(MonoTime now) {
+  std::uint32_t allowed = setup_.clients;
+  if (setup_.ramp > 0) {
+    allowed = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(allowed, events_due(setup_.ramp, now - began_) + 1));
+  }
+  while (next_to_connect_ < allowed && logins_pending_ < setup_.logins_pending_max) {
+    connect(next_to_connect_++);
+  }
+}
+
+void Worker::plan_habits(MonoTime began) {
+  planned_ = true;
+  churned_until_ = began;
+  const Options& options = *setup_.options;
+  const Duration run =
+      options.stop_all_at ? std::min(*options.stop_all_at, options.duration) : options.duration;
+  for (std::uint32_t i = 0; i < setup_.clients; ++i) {
+    if (habit_of(options, (setup_.first_client + i) / options.devices) == Habit::kSteady) continue;
+    const Duration window = habit_window(run, timeout_of(clients_[i]), setup_.rules);
+    const double moment = moment_of(options.seed, setup_.first_client + i);
+    const std::chrono::duration<double> offset = window * moment;
+    calendar_.add(began + std::chrono::round<Duration>(offset), {i, 0, Action::kHabit});
+  }
+}
+
+void Worker::continue_churn(MonoTime now) {
+  const std::uint64_t due = events_due(setup_.churn, now - churned_until_);
+  if (due == 0) return;
+  // Not `now`: what is left of a reconnect counts for the next one.
+  churned_until_ += std::chrono::round<Duration>(
+      std::chrono::duration<double>(static_cast<double>(due) / setup_.churn));
+  for (std::uint64_t n = 0; n < due; ++n) {
+    for (int tries = 0; tries < kChurnTriesMax; ++tries) {
+      const std::uint32_t index = random_.below(setup_.clients);
+      if (clients_[index].state != State::kLive) continue;
+      const Duration since_packet = now - clients_[index].last_packet;
+      const Duration away = away_for(Habit::kDisconnectBriefly, timeout_of(clients_[index]),
+                                     since_packet, setup_.rules, random_.unit());
+      disconnect(index, now, std::min<Duration>(away, 1s));
+      break;
+    }
+  }
+}
+
+void Worker::fall_silent_all() {
+  silenced_ = true;
+  for (std::uint32_t i = 0; i < setup_.clients; ++i) {
+    Client& client = clients_[i];
+    if (client.state != State::kLive) continue;
+    send_packet(i, /*wants_reply=*/false);
+    if (client.state == State::kLive) client.state = State::kSilent;
+    control_.owe_until(client.last_packet + timeout_of(client) + allowance());
+  }
+}
+
+void Worker::act_on_habit(std::uint32_t index, MonoTime now) {
+  Client& client = clients_[index];
+  if (client.state != State::kLive) return;  // on its way back from something else
+  const Habit habit = habit_of(*setup_.options, user_of(index));
+  const Duration away =
+      away_for(habit, timeout_of(client), now - client.last_packet, setup_.rules, random_.unit());
+  switch (habit) {
+    case Habit::kSteady:
+      break;
+    case Habit::kFallSilent:
+      client.state = State::kSilent;
+      control_.owe_until(client.last_packet + timeout_of(client) + allowance());
+      break;
+    case Habit::kDisconnectLong:
+      control_.owe_until(client.last_packet + timeout_of(client) + allowance());
+      [[fallthrough]];
+    case Habit::kDisconnectBriefly:
+      disconnect(index, now, away);
+      break;
+    case Habit::kLogOut:
+      client.back_at = now + away;
+      send_logout(index);
+      break;
+  }
+}
+
+void Worker::disconnect(std::uint32_t index, MonoTime now, Duration away) {
+  Stamp stamp;
+  stamp.before = MonoClock::now();
+  drop_connection(index, /*abruptly=*/random_.happens(50));
+  stamp.after = MonoClock::now();
+  judge_.closed(index, stamp);
+  clients_[index].state = State::kAway;
+  come_back_after(index, now, away);
+}
+
+void Worker::come_back_after(std::uint32_t index, MonoTime now, Duration away) {
+  calendar_.add(now + away, {index, clients_[index].generation, Action::kConnect});
+}
+
+void Worker::schedule_keepalive(std::uint32_t index, MonoTime due) {
+  calendar_.add(due, {index, clients_[index].generation, Action::kKeepalive});
+}
+
+std::uint32_t Worker::user_of(std::uint32_t index) const noexcept {
+  return (setup_.first_client + index) / setup_.options->devices;
+}
+
+}  // namespace pulsewheel::sim

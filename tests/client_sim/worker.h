@@ -1,0 +1,173 @@
+// Worker: one thread's share of the clients, with its own event loop and descriptor table.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/base/counters.h"
+#include "daemon/base/time.h"
+#include "proto/frame.h"
+#include "tests/client_sim/calendar.h"
+#include "tests/client_sim/connection.h"
+#include "tests/client_sim/edge_inbox.h"
+#include "tests/client_sim/habits.h"
+#include "tests/client_sim/judge.h"
+#include "tests/client_sim/options.h"
+#include "tests/client_sim/random.h"
+#include "tests/client_sim/run_control.h"
+#include "tests/client_sim/uid_names.h"
+
+namespace pulsewheel::sim {
+
+/// Figures for whoever watches; written by the worker's thread only.
+struct WorkerStats {
+  Gauge connected;            // sockets open
+  Counter first_logins;       // clients that were accepted once: the ramp is over when all were
+  Counter logins;             // accepted
+  Counter refusals;           // connections that ended before LOGIN_ACK
+  Counter unexpected_closes;  // by the daemon, of clients that kept alive
+  Counter keepalives;         // sent
+  Counter keepalive_acks;
+  Counter messages;  // sent
+  Counter message_acks;
+  Gauge online;  // by the daemon's edges
+  Gauge offline_edges;
+  Gauge violations;
+  std::atomic<std::int64_t> last_first_login_ns{0};
+};
+
+/// Runs clients `first_client` to `first_client + clients - 1` of the run, which are the sessions
+/// of whole users. Made by the main thread; run() belongs to the worker's own thread, and inbox()
+/// and stats() may be used by any thread. Everything passed in must outlive it.
+class Worker {
+ public:
+  struct Setup {
+    const Options* options = nullptr;
+    const Endpoint* target = nullptr;
+    const UidNames* names = nullptr;
+    JudgeRules rules;
+    std::uint32_t first_client = 0;
+    std::uint32_t clients = 0;
+    std::uint32_t logins_pending_max = 64;  // what the daemon's accept queue should not exceed
+    double ramp = 0;                        // connections a second of this worker; 0: unlimited
+    double churn = 0;                       // reconnects a second of this worker
+  };
+
+  Worker(const Setup& setup, RunControl& control);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// Opens the loop's descriptor, runs the clients until Phase::kEnd, and judges them.
+  void run();
+
+  [[nodiscard]] EdgeInbox& inbox() noexcept { return inbox_; }
+  [[nodiscard]] const WorkerStats& stats() const noexcept { return stats_; }
+  /// After run() returned.
+  [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
+
+ private:
+  enum class State : std::uint8_t {
+    kAway,        // no connection; may come back
+    kConnecting,  // the LOGIN could not be sent yet
+    kLoggingIn,   // LOGIN sent
+    kLive,
+    kSilent,      // connected, sends nothing more
+    kLoggingOut,  // LOGOUT sent
+    kGone,        // no connection, does not come back
+  };
+
+  struct Client {
+    int descriptor = -1;
+    std::uint32_t generation = 0;  // of the connection: what belongs to an older one is ignored
+    State state = State::kAway;
+    bool was_accepted = false;
+    std::uint32_t timeout_ms = 0;
+    std::uint32_t interval_ms = 0;
+    std::uint32_t retry_after_ms = 0;  // from GOAWAY
+    MonoTime last_packet;
+    MonoTime back_at;  // while kLoggingOut: when it comes back
+  };
+
+  enum class Action : std::uint8_t { kConnect, kKeepalive, kHabit, kAnswerDeadline };
+
+  struct Appointment {
+    std::uint32_t client = 0;
+    std::uint32_t generation = 0;  // that it holds for; kHabit holds for any
+    Action action = Action::kConnect;
+  };
+
+  // The loop.
+  void wait_and_read();
+  [[nodiscard]] int wait_ms(MonoTime now) const noexcept;
+  void follow_phase(MonoTime now);
+  void take_edges();
+  void keep_appointments(MonoTime now);
+  void publish_verdict() noexcept;
+
+  // Phases.
+  void continue_ramp(MonoTime now);
+  void plan_habits(MonoTime began);
+  void continue_churn(MonoTime now);
+  void fall_silent_all();
+
+  // One client.
+  void connect(std::uint32_t index);
+  void send_login(std::uint32_t index);
+  void send_packet(std::uint32_t index, bool wants_reply);
+  void send_logout(std::uint32_t index);
+  void act_on_habit(std::uint32_t index, MonoTime now);
+  void disconnect(std::uint32_t index, MonoTime now, Duration away);
+  void come_back_after(std::uint32_t index, MonoTime now, Duration away);
+  void drop_connection(std::uint32_t index, bool abruptly) noexcept;
+  void schedule_keepalive(std::uint32_t index, MonoTime due);
+
+  // What arrives.
+  void on_ready(std::uint32_t index, std::uint32_t events);
+  void on_readable(std::uint32_t index);
+  void on_bytes(std::uint32_t index, std::span<const std::byte> bytes);
+  void on_frame(std::uint32_t index, const proto::Frame& frame);
+  void on_login_ack(std::uint32_t index, const proto::LoginAck& ack);
+  void on_goaway(std::uint32_t index, const proto::Goaway& goaway);
+  void on_lost(std::uint32_t index, int error);
+
+  [[nodiscard]] bool send_bytes(std::uint32_t index, std::span<const std::byte> bytes,
+                                Stamp& stamp) noexcept;
+  [[nodiscard]] Duration timeout_of(const Client& client) const noexcept {
+    return std::chrono::milliseconds{client.timeout_ms};
+  }
+  [[nodiscard]] Duration allowance() const noexcept {
+    return setup_.rules.tick + setup_.rules.slack + setup_.rules.grace;
+  }
+  [[nodiscard]] std::uint32_t user_of(std::uint32_t index) const noexcept;
+
+  Setup setup_;
+  RunControl& control_;
+  Judge judge_;
+  Random random_;
+  std::vector<Client> clients_;
+  Calendar<Appointment> calendar_;
+  EdgeInbox inbox_;
+  std::vector<UserEdge> edges_;  // taken from the inbox
+  /// Starts of frames whose rest has not come yet, by client. Rare: answers are small.
+  std::unordered_map<std::uint32_t, std::vector<std::byte>> partial_;
+  std::array<std::byte, 16 * 1024> read_buffer_;
+  int epoll_ = -1;
+  std::uint32_t next_to_connect_ = 0;
+  std::uint32_t logins_pending_ = 0;
+  std::uint32_t wish_ms_ = 0;
+  std::uint64_t next_message_id_ = 1;
+  MonoTime began_;
+  MonoTime churned_until_;
+  bool planned_ = false;
+  bool silenced_ = false;
+  WorkerStats stats_;
+  Verdict verdict_;
+};
+
+}  // namespace pulsewheel::sim
