@@ -10,6 +10,6 @@ namespace pulsewheel {
 
 /// For invariants of our own only: never for anything that a peer, Redis, a file or an operator
 /// can cause.
-#define PULSEWHEEL_CHECK(expression)                                  \
-  (static_cast<bool>(expression) ? static_cast<void>(0)               \
+#define PULSEWHEEL_CHECK(expression)                    \
+  (static_cast<bool>(expression) ? static_cast<void>(0) \
                                  : ::pulsewheel::check_failed(#expression, __FILE__, __LINE__))

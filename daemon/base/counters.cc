@@ -27,7 +27,8 @@ void DurationHistogram::observe(std::chrono::nanoseconds value) noexcept {
 DurationHistogram::Snapshot DurationHistogram::snapshot() const noexcept {
   Snapshot out;
   out.bounds = bounds_;
-  for (std::size_t i = 0; i <= bounds_.size(); ++i) out.counts[i] = counts_[i].value();
+  for (std::size_t i = 0; i <= bounds_.size(); ++i)
+    out.counts[i] = counts_[i].value();
   out.count = count_.value();
   out.sum = std::chrono::nanoseconds{sum_ns_.load(std::memory_order_relaxed)};
   out.min = std::chrono::nanoseconds{min_ns_.load(std::memory_order_relaxed)};
@@ -39,7 +40,8 @@ void DurationHistogram::Snapshot::merge(const Snapshot& other) noexcept {
   if (bounds.empty()) bounds = other.bounds;
   if (other.count == 0) return;
   PULSEWHEEL_CHECK(bounds.size() == other.bounds.size());
-  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    counts[i] += other.counts[i];
   min = count == 0 ? other.min : std::min(min, other.min);
   max = count == 0 ? other.max : std::max(max, other.max);
   count += other.count;

@@ -19,8 +19,7 @@ using WallTime = std::chrono::system_clock::time_point;
 /// clock step should show.
 class WallClockMapping {
  public:
-  WallClockMapping() noexcept
-      : wall_(std::chrono::system_clock::now()), mono_(MonoClock::now()) {}
+  WallClockMapping() noexcept : wall_(std::chrono::system_clock::now()), mono_(MonoClock::now()) {}
   [[nodiscard]] WallTime to_wall(MonoTime t) const noexcept {
     return wall_ + std::chrono::duration_cast<WallTime::duration>(t - mono_);
   }

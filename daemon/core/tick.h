@@ -13,7 +13,9 @@ struct Tick {
   std::uint64_t count = 0;
 
   friend auto operator<=>(const Tick&, const Tick&) = default;
-  friend constexpr Tick operator+(Tick t, std::uint64_t ticks) noexcept { return {t.count + ticks}; }
+  friend constexpr Tick operator+(Tick t, std::uint64_t ticks) noexcept {
+    return {t.count + ticks};
+  }
   friend constexpr std::uint64_t operator-(Tick a, Tick b) noexcept { return a.count - b.count; }
 };
 
