@@ -127,7 +127,10 @@ class Loader {
 
 void Loader::report(const std::string& where, const std::string& what) {
   if (problems_.size() < kProblemsMax) {
-    problems_.push_back(where + ": " + what);
+    std::string line = where + ": " + what;
+    // The names of files and variables may hold anything.
+    std::replace_if(line.begin(), line.end(), is_control, '?');
+    problems_.push_back(std::move(line));
   } else {
     ++omitted_;
   }

@@ -38,10 +38,6 @@ std::size_t utf8_sequence_length(std::string_view text) noexcept {
   return length;
 }
 
-bool is_control(char c) noexcept {
-  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-}
-
 std::string hex2(char c) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   const auto byte = static_cast<unsigned char>(c);
@@ -257,6 +253,10 @@ std::string kind_allowed(const Kind& kind) {
   }
   if (std::holds_alternative<SizeKind>(kind)) text += ", or the number of bytes";
   return text;
+}
+
+bool is_control(char c) noexcept {
+  return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
 }
 
 std::string quote(std::string_view text) {

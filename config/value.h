@@ -80,6 +80,9 @@ struct Rejection {
 /// What a wrong value's message says is allowed: `a duration, "10ms" to "10s"`.
 [[nodiscard]] std::string kind_allowed(const Kind& kind);
 
+/// Whether `c` is a control character of ASCII.
+[[nodiscard]] bool is_control(char c) noexcept;
+
 /// `text` as a TOML basic string, with quotes. What is not UTF-8 shows as \xNN, which TOML does not
 /// know: only messages ever hold such text.
 [[nodiscard]] std::string quote(std::string_view text);

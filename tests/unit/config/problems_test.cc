@@ -136,6 +136,15 @@ TEST(ConfigProblemTest, IsAlwaysOneShortPrintableLine) {
   EXPECT_LT(problems[0].size(), 300U);
 }
 
+TEST(ConfigProblemTest, NamesOfVariablesAndFilesArePrintableToo) {
+  EXPECT_THAT(problems_of_env({{"PULSEWHEEL_X\nY\x1B", ""}}),
+              ElementsAre(StartsWith("PULSEWHEEL_X?Y?: unknown key")));
+  EXPECT_THAT(problems_of([] {
+                return load_config_text("x = 1", {"a\nb", {}, {}});
+              }),
+              ElementsAre("a?b:1: unknown key \"x\""));
+}
+
 TEST(ConfigProblemTest, TablesAndArraysInEachOthersPlaceSaySo) {
   EXPECT_THAT(problems_of_text("[listener]\nport = 1"),
               ElementsAre("test.toml:1: listener is an array of tables: write [[listener]]"));
@@ -178,6 +187,15 @@ TEST(ConfigProblemTest, SyntaxErrorsNameLineAndColumn) {
   EXPECT_THAT(problems_of_text("[server]\nshards = = 1\n"),
               ElementsAre(StartsWith("test.toml:2:10: ")));
   EXPECT_THAT(problems_of_text("x = \"\xFF\""), ElementsAre(StartsWith("test.toml:1:")));
+}
+
+TEST(ConfigProblemTest, MalformedTableHeadersNameTheirLine) {
+  for (const char* header : {"[=", "[&]", "[[[a]]]", "[[="}) {
+    EXPECT_THAT(problems_of_text(std::string{"[server]\nshards = 1\n\n"} + header + "\n[http]\n"),
+                ElementsAre(StartsWith("test.toml:4:1: ")))
+        << header;
+    EXPECT_THAT(problems_of_text(header), ElementsAre(StartsWith("test.toml:1:1: "))) << header;
+  }
 }
 
 TEST(ConfigProblemTest, DuplicateKeysAreSyntaxErrors) {
@@ -351,12 +369,45 @@ TEST(ConfigHostileFileTest, NestingIsBounded) {
   EXPECT_THAT(problems_of_text("x = " + std::string(100'000, '[')),
               ElementsAre(HasSubstr("TOML_MAX_NESTED_VALUES")));
   std::string dotted = "a";
-  for (int i = 0; i < 128; ++i)
+  for (int i = 0; i < 32; ++i)
     dotted += ".a";
   EXPECT_THAT(problems_of_text(dotted + " = 1"), ElementsAre("test.toml:1: unknown key \"a\""));
   EXPECT_THAT(problems_of_text("\n" + dotted + ".a = 1"),
-              ElementsAre("test.toml:2:1: more than 128 dots in one line"));
+              ElementsAre("test.toml:2:66: more than 32 dots in one line"));
   EXPECT_THAT(problems_of_sets({"server.shards={" + dotted + ".a = 1}"}), SizeIs(1));
+}
+
+TEST(ConfigHostileFileTest, DotsInStringsAndCommentsAreFree) {
+  const std::string dots(1'000, '.');
+  EXPECT_THAT(problems_of_text("events.path = \"" + dots + "\" # " + dots + "\n# " + dots),
+              IsEmpty());
+}
+
+TEST(ConfigHostileFileTest, CharactersOutsideOfAsciiNeedQuotes) {
+  EXPECT_THAT(problems_of_text("# é\nevents.path = 'é' # é\nevents.offline_path = \"\\\"é\""),
+              IsEmpty());
+  const std::string reason = "a character outside of ASCII needs quotes round it";
+  EXPECT_THAT(problems_of_text("é = 1"), ElementsAre("test.toml:1:1: " + reason));
+  EXPECT_THAT(problems_of_text("# é\nevents.path = 'é'\xC2\xA0"),
+              ElementsAre("test.toml:2:18: " + reason));
+  EXPECT_THAT(problems_of_text("log.level = \xE2\x80\x9Cinfo\xE2\x80\x9D"),
+              ElementsAre("test.toml:1:13: " + reason));
+  EXPECT_EQ(load_text("\xEF\xBB\xBFserver.shards = 2").server.shards, 2U);
+}
+
+TEST(ConfigHostileFileTest, MultiLineStringsAreRefused) {
+  for (const char* quotes : {"\"\"\"", "'''"}) {
+    EXPECT_THAT(problems_of_text(std::string{"events.path = "} + quotes + "a" + quotes),
+                ElementsAre("test.toml:1:15: multi-line strings are not taken here"));
+  }
+  EXPECT_THAT(problems_of_text("events.path = \"\"\nserver.ports_file = ''"), IsEmpty());
+}
+
+TEST(ConfigHostileFileTest, UnfinishedStringsAreSyntaxErrors) {
+  for (const char* text : {"log.level = \"info", "log.level = 'info\n", "log.level = \"info\\",
+                           "log.level = \"info\\\n\"", "log.level = \"\\\"", "\"", "x = \"é"}) {
+    EXPECT_THAT(problems_of_text(text), ElementsAre(StartsWith("test.toml:"))) << text;
+  }
 }
 
 TEST(ConfigHostileFileTest, ManyProblemsCostNoSearch) {
