@@ -27,28 +27,29 @@ TimeWheel::TimeWheel(Tick now) noexcept : now_(std::min(now, kLastTick)) {}
 
 void TimeWheel::file_anew(TimerHook& hook, Tick deadline) noexcept {
   cancel(hook);
-  hook.word_ = (std::clamp(deadline, now_, kLastTick).count << TimerHook::kDeadlineShift) |
-               (hook.word_ & TimerHook::kLowMask);
+  hook.set_deadline(std::clamp(deadline, now_, kLastTick));
   file(hook);
 }
 
 void TimeWheel::cancel(TimerHook& hook) noexcept {
   if (!hook.linked()) return;
-  if (hook.place() >= TimerHook::kFirstSlot) --counts_[hook.place() - TimerHook::kFirstSlot];
+  if (hook.filed()) --counts_[hook.place_ - TimerHook::kFirstSlot];
   hook.unlink();
 }
 
 void TimeWheel::file(TimerHook& hook) noexcept {
   const Tick deadline = hook.deadline();
   const std::size_t level = level_for(deadline - now_);
-  const std::uint64_t unit = kTicksPerSlot[level];
+  const std::uint64_t here = slot_number(level, now_);
   // At least 1 in every level but the first: there the deadline is two slots away or more. So a
   // slot that is being visited never gets back what was taken out of it.
   const std::uint64_t ahead =
-      std::min<std::uint64_t>(deadline.count / unit - now_.count / unit, kLastSlot);
-  const std::size_t slot = (now_.count / unit + ahead) % kSlots;
+      std::min<std::uint64_t>(slot_number(level, deadline) - here, kLastSlot);
+  const std::size_t slot = (here + ahead) % kSlots;
   const std::size_t index = level * kSlots + slot;
-  slots_[index].push_back(hook, static_cast<std::uint8_t>(TimerHook::kFirstSlot + index));
+  next_lane_ = (next_lane_ + 1) % kLanes;
+  slots_[index][next_lane_].push_back(hook,
+                                      static_cast<std::uint8_t>(TimerHook::kFirstSlot + index));
   ++counts_[index];
   occupied_[level] |= std::uint32_t{1} << slot;
 }
@@ -80,20 +81,32 @@ bool TimeWheel::visit_current(std::size_t& budget, HookList& out) noexcept {
 }
 
 bool TimeWheel::visit_slot(std::size_t index, std::size_t& budget, HookList& out) noexcept {
-  HookList& slot = slots_[index];
-  while (!slot.empty()) {
+  Slot& lanes = slots_[index];
+  for (std::size_t lane = 0, empty_in_a_row = 0; empty_in_a_row < kLanes;
+       lane = (lane + 1) % kLanes) {
+    if (lanes[lane].empty()) {
+      ++empty_in_a_row;
+      continue;
+    }
+    empty_in_a_row = 0;
     if (budget == 0) return false;
     --budget;
-    TimerHook& hook = slot.first();
+    TimerHook& hook = lanes[lane].first();
     hook.unlink();
     --counts_[index];
-    if (hook.deadline() == now_) {
-      out.push_back(hook, TimerHook::kExpired);
-    } else {
-      file(hook);
-    }
+    // Its turn comes when the other lanes have had theirs.
+    if (!lanes[lane].empty()) __builtin_prefetch(&lanes[lane].first().place_, 1);
+    visit(hook, out);
   }
   return true;
+}
+
+void TimeWheel::visit(TimerHook& hook, HookList& out) noexcept {
+  if (hook.deadline() <= now_) {
+    out.push_back(hook, TimerHook::kExpired);
+  } else {
+    file(hook);
+  }
 }
 
 std::optional<Tick> TimeWheel::next_wakeup() const noexcept {
@@ -102,7 +115,7 @@ std::optional<Tick> TimeWheel::next_wakeup() const noexcept {
     const std::optional<std::size_t> ahead = first_occupied(level);
     if (!ahead) continue;
     const std::uint64_t unit = kTicksPerSlot[level];
-    const Tick first{(now_.count / unit + *ahead) * unit};
+    const Tick first{(slot_number(level, now_) + *ahead) * unit};
     // Before now_ only for the slot that an unfinished advance is at.
     const Tick visit = std::max(first, now_);
     next = next ? std::min(*next, visit) : visit;
@@ -115,7 +128,7 @@ std::optional<std::size_t> TimeWheel::first_occupied(std::size_t level) const no
     const auto ahead =
         static_cast<std::size_t>(std::countr_zero(seen_from(hand(level), occupied_[level])));
     const std::size_t slot = (hand(level) + ahead) % kSlots;
-    if (!slots_[level * kSlots + slot].empty()) return ahead;
+    if (!empty(slots_[level * kSlots + slot])) return ahead;
     occupied_[level] &= ~(std::uint32_t{1} << slot);
     counts_[level * kSlots + slot] = 0;
   }
@@ -123,8 +136,8 @@ std::optional<std::size_t> TimeWheel::first_occupied(std::size_t level) const no
 }
 
 std::optional<TimeWheel::Place> TimeWheel::place_of(const TimerHook& hook) noexcept {
-  if (hook.place() < TimerHook::kFirstSlot) return std::nullopt;
-  const std::size_t index = hook.place() - std::size_t{TimerHook::kFirstSlot};
+  if (!hook.filed()) return std::nullopt;
+  const std::size_t index = hook.place_ - std::size_t{TimerHook::kFirstSlot};
   return Place{index / kSlots, index % kSlots};
 }
 

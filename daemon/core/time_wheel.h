@@ -32,8 +32,7 @@ struct HookLink {
 /// armed on; one wheel at a time.
 class TimerHook : private HookLink {
  public:
-  explicit TimerHook(HookKind kind) noexcept
-      : HookLink{nullptr, nullptr}, word_(std::uint64_t{static_cast<std::uint8_t>(kind)} << 8) {}
+  explicit TimerHook(HookKind kind) noexcept : HookLink{nullptr, nullptr}, kind_(kind) {}
   ~TimerHook() {
     if (linked()) unlink();
   }
@@ -41,38 +40,43 @@ class TimerHook : private HookLink {
   TimerHook& operator=(const TimerHook&) = delete;
 
   /// True from arm() until cancel() or until it is taken off the list of expired hooks.
-  [[nodiscard]] bool linked() const noexcept { return place() != kIdle; }
-  /// As last armed; a deadline that had passed by then reads as the wheel's now() of that moment.
-  [[nodiscard]] Tick deadline() const noexcept { return {word_ >> kDeadlineShift}; }
-  [[nodiscard]] HookKind kind() const noexcept {
-    return static_cast<HookKind>(static_cast<std::uint8_t>(word_ >> 8));
+  [[nodiscard]] bool linked() const noexcept { return place_ != kIdle; }
+  /// As last set; a deadline that had passed when the hook was armed reads as the wheel's now()
+  /// of that moment.
+  [[nodiscard]] Tick deadline() const noexcept {
+    return {std::uint64_t{deadline_high_} << 16 | deadline_low_};
   }
+  [[nodiscard]] HookKind kind() const noexcept { return kind_; }
 
  private:
   friend class HookList;
   friend class TimeWheel;
 
-  // Where the hook is: idle, on a list of expired hooks, or (from kFirstSlot on) in that slot of
-  // the wheel.
+  // Values of place_: idle, on a list of expired hooks, or (from kFirstSlot on) in that slot.
   static constexpr std::uint8_t kIdle = 0;
   static constexpr std::uint8_t kExpired = 1;
   static constexpr std::uint8_t kFirstSlot = 2;
-  static constexpr unsigned kDeadlineShift = 16;
-  static constexpr std::uint64_t kLowMask = (std::uint64_t{1} << kDeadlineShift) - 1;
 
-  [[nodiscard]] std::uint8_t place() const noexcept { return static_cast<std::uint8_t>(word_); }
-  void set_place(std::uint8_t place) noexcept { word_ = (word_ & ~std::uint64_t{0xff}) | place; }
+  [[nodiscard]] bool filed() const noexcept { return place_ >= kFirstSlot; }
+
+  /// Requires deadline <= TimeWheel::kLastTick.
+  void set_deadline(Tick deadline) noexcept {
+    deadline_low_ = static_cast<std::uint16_t>(deadline.count);
+    deadline_high_ = static_cast<std::uint32_t>(deadline.count >> 16);
+  }
 
   /// Leaves the list that it is in. Requires linked().
   void unlink() noexcept {
     prev->next = next;
     next->prev = prev;
-    set_place(kIdle);
+    place_ = kIdle;
   }
 
-  // From the top: 48 bits of deadline, 8 of kind, 8 of place. The deadline leads, so that two
-  // words of one hook compare as their deadlines do, and moving it is one load and one store.
-  std::uint64_t word_;
+  std::uint8_t place_ = kIdle;
+  HookKind kind_;
+  // 48 bits in two parts, so that they can be stored without reading what stands beside them.
+  std::uint16_t deadline_low_ = 0;
+  std::uint32_t deadline_high_ = 0;
 };
 static_assert(sizeof(TimerHook) == 24, "a million sessions carry one each");
 
@@ -143,14 +147,14 @@ class HookList {
     hook.next = &head_;
     head_.prev->next = &hook;
     head_.prev = &hook;
-    hook.set_place(place);
+    hook.place_ = place;
   }
 
   HookLink head_;  // the sentinel
 };
 
-/// Confined to the owning shard's thread. Outlives no hook's trouble: hooks that are armed when
-/// the wheel ends become idle.
+/// Confined to the owning shard's thread. Wheel and hooks may end in any order: a hook that is
+/// armed when the wheel ends becomes idle.
 ///
 /// Four levels of 30 slots. A slot of level 0 stands for one tick, of the levels above for 30,
 /// 900 and 27,000. A hook is filed in the slot in which its deadline lies, seen from now(): in
@@ -163,8 +167,8 @@ class HookList {
 /// Invariants:
 /// - A hook is filed no later than its deadline. So a keepalive only moves the deadline, and the
 ///   wheel looks at it when the slot comes round: filed early, never expired early.
-/// - The deadline of an armed hook is never before now(). So what expires at one position of the
-///   hand has exactly that deadline, and hooks come out by deadline without being sorted.
+/// - The deadline of a filed hook is not before now(). So what expires at one position of the hand
+///   has exactly that deadline, and hooks come out by deadline without being sorted.
 class TimeWheel {
  public:
   static constexpr std::size_t kLevels = 4;
@@ -180,15 +184,22 @@ class TimeWheel {
 
   /// Sets `hook`'s deadline, arming it if idle, and taking it off a list of expired hooks. A
   /// deadline that is not after now() counts as now(): the hook comes out of the next advance(),
-  /// even one to the same tick. O(1); a single store when an armed hook's deadline moves later.
+  /// even one to the same tick. O(1); touches no list when an armed hook's deadline moves later.
   void arm(TimerHook& hook, Tick deadline) noexcept {
-    const std::uint64_t moved = (std::min(deadline, kLastTick).count << TimerHook::kDeadlineShift) |
-                                (hook.word_ & TimerHook::kLowMask);
-    if (moved >= hook.word_ && hook.place() >= TimerHook::kFirstSlot) [[likely]] {
-      hook.word_ = moved;
+    if (hook.filed() && deadline >= hook.deadline()) [[likely]] {
+      postpone(hook, deadline);
     } else {
       file_anew(hook, deadline);
     }
+  }
+
+  /// What arm() does for a hook that is armed and gets a later deadline, for callers who know that
+  /// this is so, as a session does on each keepalive: reads nothing, so that it costs what a
+  /// plain store to the hook costs. Where the caller is wrong, nothing breaks: an idle hook stays
+  /// idle, one on a list of expired hooks stays there (who takes it off sees a deadline() that is
+  /// still to come), and a deadline moved earlier is seen when the hook's slot comes round.
+  static void postpone(TimerHook& hook, Tick deadline) noexcept {
+    hook.set_deadline(std::min(deadline, kLastTick));
   }
 
   /// Disarms `hook`, or takes it off a list of expired hooks not yet handled; else no effect.
@@ -219,7 +230,7 @@ class TimeWheel {
   }
   /// The slot of `level` at which the hand stands. Requires level < kLevels.
   [[nodiscard]] std::size_t hand(std::size_t level) const noexcept {
-    return now_.count / kTicksPerSlot[level] % kSlots;
+    return slot_number(level, now_) % kSlots;
   }
   /// How many hooks are filed in a slot. Hooks that were destroyed while armed, and not cancelled
   /// before, stay counted until their slot comes round. Requires level < kLevels, slot < kSlots.
@@ -238,6 +249,30 @@ class TimeWheel {
 
  private:
   static constexpr std::array<std::uint64_t, kLevels> kTicksPerSlot{1, 30, 900, 27'000};
+  static constexpr std::size_t kLanes = 8;
+
+  /// The hooks of a slot, spread over several lists. To walk a list is to wait for memory at each
+  /// hook, as the next one's address stands in it; walking the lanes in turn waits for several
+  /// hooks at once.
+  using Slot = std::array<HookList, kLanes>;
+  [[nodiscard]] static bool empty(const Slot& slot) noexcept {
+    return std::all_of(slot.begin(), slot.end(), [](const HookList& l) { return l.empty(); });
+  }
+
+  /// How many slots of `level` lie before the one that `tick` is in. By constants, because the
+  /// compiler turns these divisions into multiplications.
+  [[nodiscard]] static constexpr std::uint64_t slot_number(std::size_t level, Tick tick) noexcept {
+    switch (level) {
+      case 0:
+        return tick.count / kTicksPerSlot[0];
+      case 1:
+        return tick.count / kTicksPerSlot[1];
+      case 2:
+        return tick.count / kTicksPerSlot[2];
+      default:
+        return tick.count / kTicksPerSlot[3];
+    }
+  }
 
   /// Unlinks `hook` from wherever it is and files it for `deadline`.
   void file_anew(TimerHook& hook, Tick deadline) noexcept;
@@ -247,6 +282,7 @@ class TimeWheel {
   /// it lessens. False when the budget did not suffice.
   [[nodiscard]] bool visit_current(std::size_t& budget, HookList& out) noexcept;
   [[nodiscard]] bool visit_slot(std::size_t index, std::size_t& budget, HookList& out) noexcept;
+  void visit(TimerHook& hook, HookList& out) noexcept;
   /// The distance in slots from the hand to the first slot of `level` that holds something.
   [[nodiscard]] std::optional<std::size_t> first_occupied(std::size_t level) const noexcept;
 
@@ -255,7 +291,8 @@ class TimeWheel {
   // may be stale; whoever finds out clears it.
   mutable std::array<std::uint32_t, kLevels> occupied_{};
   mutable std::array<std::uint32_t, kLevels * kSlots> counts_{};
-  std::array<HookList, kLevels * kSlots> slots_;
+  std::array<Slot, kLevels * kSlots> slots_;
+  std::uint8_t next_lane_ = 0;
 
   static_assert(TimerHook::kFirstSlot + kLevels * kSlots <= 256, "a place is one byte");
 };

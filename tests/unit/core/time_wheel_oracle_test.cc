@@ -138,7 +138,11 @@ class Duel {
         below(50) == 0 ? Tick{base - std::min(base, below(40))} : Tick{base + distance()};
     TestHook& hook = *hooks_[static_cast<std::size_t>(id)];
     if (hook.linked() && !naive_.armed(id)) ++rescued_;  // off the expired list
-    wheel_.arm(hook, deadline);
+    if (naive_.armed(id) && deadline >= naive_.deadline(id) && below(2) == 0) {
+      TimeWheel::postpone(hook, deadline);
+    } else {
+      wheel_.arm(hook, deadline);
+    }
     naive_.arm(id, deadline);
     ASSERT_TRUE(hook.linked());
     ASSERT_EQ(hook.deadline(), naive_.deadline(id));

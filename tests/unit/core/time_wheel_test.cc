@@ -230,6 +230,48 @@ TEST(TimeWheelTest, MovesADeadlineLaterWithoutTouchingItsPlace) {
   EXPECT_THAT(expire(wheel, Tick{5'000}), ElementsAre(1));
 }
 
+TEST(TimeWheelTest, PostponeMovesTheDeadlineOfAnArmedHook) {
+  for (const std::uint64_t distance : kDistances) {
+    TimeWheel wheel(Tick{500});
+    TestHook hook(1);
+    wheel.arm(hook, Tick{501});
+    TimeWheel::postpone(hook, Tick{500 + distance});
+    EXPECT_EQ(hook.deadline(), Tick{500 + distance});
+    EXPECT_EQ(hook.kind(), HookKind::kTest);
+    EXPECT_THAT(expire(wheel, Tick{499 + distance}), IsEmpty());
+    EXPECT_THAT(expire(wheel, Tick{500 + distance}), ElementsAre(1));
+  }
+}
+
+TEST(TimeWheelTest, PostponeLeavesAnIdleHookIdle) {
+  const TimeWheel wheel(Tick{0});
+  TestHook hook;
+  TimeWheel::postpone(hook, Tick{5});
+  EXPECT_FALSE(hook.linked());
+  EXPECT_EQ(wheel.next_wakeup(), std::nullopt);
+}
+
+TEST(TimeWheelTest, PostponeOfAnExpiredHookShowsInItsDeadline) {
+  TimeWheel wheel(Tick{0});
+  TestHook hook;
+  wheel.arm(hook, Tick{5});
+  HookList out;
+  EXPECT_TRUE(wheel.advance(Tick{5}, kNoLimit, out));
+  TimeWheel::postpone(hook, Tick{36});
+  EXPECT_EQ(out.pop_front(), &hook);
+  EXPECT_EQ(hook.deadline(), Tick{36});
+  EXPECT_GT(hook.deadline(), wheel.now());
+}
+
+TEST(TimeWheelTest, PostponeToAnEarlierDeadlineIsSeenWhenTheSlotComesRound) {
+  TimeWheel wheel(Tick{100});
+  TestHook hook(1);
+  wheel.arm(hook, Tick{120});
+  TimeWheel::postpone(hook, Tick{110});
+  EXPECT_THAT(expire(wheel, Tick{119}), IsEmpty());
+  EXPECT_THAT(expire(wheel, Tick{120}), ElementsAre(1));
+}
+
 TEST(TimeWheelTest, MovesADeadlineEarlier) {
   for (const std::uint64_t distance : kDistances) {
     TimeWheel wheel(Tick{77});
@@ -262,6 +304,8 @@ TEST(TimeWheelTest, TakesADeadlinePastTheLastTickAsTheLastTick) {
   wheel.arm(idle, Tick{~std::uint64_t{0}});
   wheel.arm(armed, Tick{TimeWheel::kLastTick.count + 1});
   EXPECT_EQ(idle.deadline(), TimeWheel::kLastTick);
+  EXPECT_EQ(armed.deadline(), TimeWheel::kLastTick);
+  TimeWheel::postpone(armed, Tick{TimeWheel::kLastTick.count + 2});
   EXPECT_EQ(armed.deadline(), TimeWheel::kLastTick);
   EXPECT_THAT(expire(wheel, Tick{2}), IsEmpty());
 }
