@@ -52,6 +52,7 @@ RULES = {
     "config/": Rule(libraries=("toml++",)),
     "daemon/base/": Rule(),
     "daemon/base/asio_src.cc": Rule(libraries=("asio", "beast")),
+    "daemon/base/log": Rule(ours=("daemon/base/",), libraries=("spdlog",)),
     "daemon/core/": Rule(ours=("daemon/base/",), libraries=("boost",), pure=True),
     "daemon/net/": Rule(
         ours=("proto/", "daemon/base/", "daemon/core/"), libraries=("boost", "asio")
