@@ -1,0 +1,237 @@
+// The part of NodeStatus that makes /metrics.
+#include <prometheus/metric_family.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "daemon/admin/metrics.h"
+#include "daemon/server/node_status.h"
+
+namespace pulsewheel {
+namespace {
+
+using Families = std::vector<prometheus::MetricFamily>;
+using Shards = std::vector<Shard*>;
+
+double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+/// The sum over all shards of what `value` reads from one.
+template <class Read>
+double sum(const Shards& shards, Read read) {
+  double total = 0;
+  for (const Shard* shard : shards)
+    total += static_cast<double>(read(shard->counters()));
+  return total;
+}
+
+DurationHistogram::Snapshot merged(const Shards& shards,
+                                   DurationHistogram ShardCounters::*histogram) {
+  DurationHistogram::Snapshot all;
+  for (const Shard* shard : shards)
+    all.merge((shard->counters().*histogram).snapshot());
+  return all;
+}
+
+MetricLabels label(std::string name, std::string_view value) {
+  return {{std::move(name), std::string(value)}};
+}
+
+void append_connections(const Shards& shards, Families& out) {
+  auto connections = gauge_family("pulsewheel_connections", "Open client connections by shard.");
+  for (const Shard* shard : shards) {
+    add_series(connections, static_cast<double>(shard->counters().sessions.sessions.value()),
+               label("shard", std::to_string(shard->options().index)));
+  }
+  out.push_back(std::move(connections));
+  const auto total = [&](Counter SessionCounters::*counter) {
+    return static_cast<std::uint64_t>(
+        sum(shards, [=](const ShardCounters& c) { return (c.sessions.*counter).value(); }));
+  };
+  out.push_back(counter_family("pulsewheel_connections_accepted_total", "Connections accepted.",
+                               total(&SessionCounters::accepted)));
+  out.push_back(counter_family("pulsewheel_received_bytes_total", "Bytes read from clients.",
+                               total(&SessionCounters::bytes_received)));
+  out.push_back(counter_family("pulsewheel_sent_bytes_total", "Bytes written to clients.",
+                               total(&SessionCounters::bytes_sent)));
+  out.push_back(
+      counter_family("pulsewheel_reprieves_total",
+                     "Deadlines put off by a tick because unread bytes lay in the socket.",
+                     total(&SessionCounters::reprieves)));
+
+  auto packets = counter_family("pulsewheel_packets_total", "Valid packets from clients by type.");
+  add_series(packets, static_cast<double>(total(&SessionCounters::logins_accepted)),
+             label("type", "login"));
+  add_series(packets, static_cast<double>(total(&SessionCounters::keepalives)),
+             label("type", "keepalive"));
+  add_series(packets, static_cast<double>(total(&SessionCounters::messages)),
+             label("type", "message"));
+  add_series(packets, static_cast<double>(total(&SessionCounters::logouts)),
+             label("type", "logout"));
+  out.push_back(std::move(packets));
+
+  auto logins = counter_family("pulsewheel_logins_total", "Logins by result.");
+  add_series(logins, static_cast<double>(total(&SessionCounters::logins_accepted)),
+             label("result", "accepted"));
+  add_series(logins, static_cast<double>(total(&SessionCounters::logins_refused)),
+             label("result", "refused"));
+  out.push_back(std::move(logins));
+
+  out.push_back(gauge_family(
+      "pulsewheel_partial_frame_bytes", "Heap taken by long frames that are not complete yet.",
+      sum(shards, [](const ShardCounters& c) { return c.sessions.spill_bytes.value(); })));
+  out.push_back(gauge_family(
+      "pulsewheel_backlog_bytes", "Bytes waiting for clients that do not read.",
+      sum(shards, [](const ShardCounters& c) { return c.sessions.backlog_bytes.value(); })));
+}
+
+void append_ends(const Shards& shards, Families& out) {
+  auto closes = counter_family("pulsewheel_sessions_closed_total", "Sessions ended by reason.");
+  for (std::size_t i = 0; i < kCloseReasonCount; ++i) {
+    add_series(closes,
+               sum(shards, [i](const ShardCounters& c) { return c.sessions.closes[i].value(); }),
+               label("reason", to_string(static_cast<CloseReason>(i))));
+  }
+  out.push_back(std::move(closes));
+
+  auto refused = counter_family("pulsewheel_refusals_total", "ERROR frames sent by code.");
+  for (const proto::ErrorCode code : proto::kErrorCodes) {
+    const std::size_t i = refusal_index(code);
+    add_series(refused,
+               sum(shards, [i](const ShardCounters& c) { return c.sessions.refusals[i].value(); }),
+               label("code", proto::to_string(code)));
+  }
+  out.push_back(std::move(refused));
+
+  out.push_back(counter_family(
+      "pulsewheel_refused_busy_total", "Connections refused because their shard was full.",
+      static_cast<std::uint64_t>(
+          sum(shards, [](const ShardCounters& c) { return c.refused_busy.value(); }))));
+
+  auto accept_errors = counter_family("pulsewheel_accept_errors_total", "Failed accepts by errno.");
+  const auto& table = shards.front()->counters().accepts.errors;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    add_series(
+        accept_errors,
+        sum(shards, [i](const ShardCounters& c) { return c.accepts.errors[i].count.value(); }),
+        label("errno", table[i].name));
+  }
+  out.push_back(std::move(accept_errors));
+}
+
+void append_users(const Shards& shards, Families& out) {
+  auto users = gauge_family("pulsewheel_users",
+                            "Users by state; lingering ones are online without a connection.");
+  add_series(users, sum(shards, [](const ShardCounters& c) { return c.users_online.value(); }),
+             label("state", "online"));
+  add_series(users, sum(shards, [](const ShardCounters& c) { return c.users_lingering.value(); }),
+             label("state", "lingering"));
+  add_series(users, sum(shards, [](const ShardCounters& c) { return c.users_offline.value(); }),
+             label("state", "offline_remembered"));
+  out.push_back(std::move(users));
+
+  auto edges = counter_family("pulsewheel_edges_total", "Changes of a user's state.");
+  for (const EdgeKind kind : {EdgeKind::kOnline, EdgeKind::kOffline}) {
+    for (std::size_t reason = 0; reason < kEdgeReasonCount; ++reason) {
+      const bool is_login = static_cast<EdgeReason>(reason) == EdgeReason::kLogin;
+      if (is_login != (kind == EdgeKind::kOnline)) continue;
+      const std::size_t k = kind == EdgeKind::kOnline ? 0 : 1;
+      add_series(edges,
+                 sum(shards, [=](const ShardCounters& c) { return c.edges[k][reason].value(); }),
+                 {{"kind", std::string(to_string(kind))},
+                  {"reason", std::string(to_string(static_cast<EdgeReason>(reason)))}});
+    }
+  }
+  out.push_back(std::move(edges));
+}
+
+void append_loop(const Shards& shards, Families& out) {
+  const auto lateness = merged(shards, &ShardCounters::lateness);
+  const auto loop_delay = merged(shards, &ShardCounters::loop_delay);
+  out.push_back(histogram_family("pulsewheel_expiry_lateness_seconds",
+                                 "Time from a user's deadline to the offline decision.", lateness));
+  out.push_back(gauge_family("pulsewheel_expiry_lateness_min_seconds",
+                             "Smallest lateness since the start; below 0 would be early.",
+                             seconds(lateness.min)));
+  out.push_back(gauge_family("pulsewheel_expiry_lateness_max_seconds",
+                             "Largest lateness since the start.", seconds(lateness.max)));
+  out.push_back(histogram_family("pulsewheel_loop_delay_seconds",
+                                 "Length of a loop round: how long an event may have waited.",
+                                 loop_delay));
+  out.push_back(gauge_family("pulsewheel_loop_delay_max_seconds",
+                             "Longest loop round since the start.", seconds(loop_delay.max)));
+  out.push_back(histogram_family("pulsewheel_expiry_round_seconds",
+                                 "Time that a loop round spent on expired timers.",
+                                 merged(shards, &ShardCounters::expiry)));
+  const auto count = [&](Counter ShardCounters::*counter) {
+    return static_cast<std::uint64_t>(
+        sum(shards, [=](const ShardCounters& c) { return (c.*counter).value(); }));
+  };
+  out.push_back(counter_family("pulsewheel_loop_rounds_total", "Loop rounds of all shards.",
+                               count(&ShardCounters::rounds)));
+  out.push_back(counter_family("pulsewheel_stalls_total",
+                               "Rounds that began so late that input was drained before expiry.",
+                               count(&ShardCounters::stalls)));
+  out.push_back(counter_family("pulsewheel_fences_total",
+                               "Drains of the whole node before lingering users expired.",
+                               count(&ShardCounters::fences)));
+}
+
+void append_timers(const Shards& shards, Families& out) {
+  double armed = 0;
+  double fired = 0;
+  double failed = 0;
+  for (const Shard* shard : shards) {
+    armed += static_cast<double>(shard->timer_counts().armed.value());
+    fired += static_cast<double>(shard->timer_counts().fired.value());
+    failed += static_cast<double>(shard->timer_counts().failed.value());
+  }
+  out.push_back(
+      gauge_family("pulsewheel_service_timers_armed", "Armed timers with callbacks.", armed));
+  out.push_back(counter_family("pulsewheel_service_timers_fired_total", "Timer callbacks run.",
+                               static_cast<std::uint64_t>(fired)));
+  out.push_back(counter_family("pulsewheel_service_timers_failed_total",
+                               "Timer callbacks that threw.", static_cast<std::uint64_t>(failed)));
+}
+
+void append_events(const Sequencer& sequencer, const EventLog* event_log, Families& out) {
+  const Sequencer::Stats edges = sequencer.stats();
+  out.push_back(gauge_family("pulsewheel_sequencer_queued_edges",
+                             "Edges on their way from the shards to the sequencer.",
+                             static_cast<double>(edges.queued)));
+  out.push_back(counter_family("pulsewheel_sequencer_dropped_edges_total",
+                               "Edges that no sink got: too many were on their way.",
+                               edges.dropped));
+  if (event_log == nullptr) return;
+  const EventLog::Stats log = event_log->stats();
+  out.push_back(counter_family("pulsewheel_event_log_written_total",
+                               "Edges written to the event log.", log.written));
+  out.push_back(counter_family("pulsewheel_event_log_dropped_total",
+                               "Edges missing in the event log.", log.dropped));
+  out.push_back(counter_family("pulsewheel_event_log_errors_total",
+                               "Failed writes of the event log.", log.errors));
+  out.push_back(gauge_family("pulsewheel_event_log_queued",
+                             "Edges that wait to be written to the event log.",
+                             static_cast<double>(log.queued)));
+}
+
+}  // namespace
+
+std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
+  Families out;
+  append_connections(shards_, out);
+  append_ends(shards_, out);
+  append_users(shards_, out);
+  append_loop(shards_, out);
+  append_timers(shards_, out);
+  append_events(sequencer_, event_log_, out);
+  if (http_ != nullptr) append_http_families(http_->counters(), out);
+  out.push_back(gauge_family("pulsewheel_node_epoch", "Grows with every start of this node.",
+                             static_cast<double>(epoch_)));
+  out.push_back(build_info_family());
+  return out;
+}
+
+}  // namespace pulsewheel

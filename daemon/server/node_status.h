@@ -1,0 +1,77 @@
+// NodeStatus: the node as the HTTP port sees it. Reads counters, and asks shards by post.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/admin/http_server.h"
+#include "daemon/admin/status_source.h"
+#include "daemon/base/time.h"
+#include "daemon/events/event_log.h"
+#include "daemon/events/sequencer.h"
+#include "daemon/server/shard.h"
+
+namespace pulsewheel {
+
+/// Numbers over all shards.
+struct NodeTotals {
+  std::uint64_t connections = 0, accepted = 0, logins = 0, keepalives = 0, messages = 0;
+  std::uint64_t users_online = 0, users_lingering = 0, users_offline = 0;
+  std::uint64_t edges_online = 0, edges_offline = 0;
+};
+
+/// Made before the shards' threads run, wired up by attach() before the HTTP thread does. Its
+/// functions are for the HTTP thread, except where said. Outlives the HTTP thread; what it posted
+/// to a shard holds only what lives as long as the shards.
+class NodeStatus final : public StatusSource {
+ public:
+  enum class Phase : std::uint8_t { kStarting, kServing, kDraining };
+
+  NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer, std::uint64_t epoch,
+             Duration tick);
+
+  /// Where callbacks run, and the counters of what else there is; `event_log` may be null.
+  void attach(HttpServer& http, const EventLog* event_log);
+  void set_phase(Phase phase) noexcept { phase_.store(phase); }  // any thread
+
+  [[nodiscard]] NodeTotals totals() const noexcept;  // any thread
+
+  [[nodiscard]] bool live() const override;
+  [[nodiscard]] bool ready(std::string& why) const override;
+  [[nodiscard]] nlohmann::json status() const override;
+  [[nodiscard]] std::vector<prometheus::MetricFamily> collect() const override;
+  void async_user(std::string uid, UserCallback done) override;
+
+  /// A shard that has not turned for so long after being asked to is dead.
+  static constexpr Duration kLiveLimit = std::chrono::seconds{5};
+  /// How long a question to a shard may take.
+  static constexpr Duration kAnswerLimit = std::chrono::seconds{2};
+
+ private:
+  struct UserQuestion;
+  /// One shard's answer to "do you turn?". Written by the shard, read and sent by HTTP.
+  struct Pulse {
+    std::atomic<bool> asked{false};
+    MonoTime asked_at{};
+  };
+
+  void ask_sessions(std::shared_ptr<UserQuestion> question);
+  void answer(const std::shared_ptr<UserQuestion>& question);
+
+  const std::vector<Shard*> shards_;
+  const Sequencer& sequencer_;
+  const std::uint64_t epoch_;
+  const Duration tick_;
+  const MonoTime started_ = MonoClock::now();
+  HttpServer* http_ = nullptr;
+  const EventLog* event_log_ = nullptr;
+  std::atomic<Phase> phase_{Phase::kStarting};
+  mutable std::vector<Pulse> pulses_;
+};
+
+}  // namespace pulsewheel

@@ -1,0 +1,34 @@
+// From the Config of the operator to the Options of the parts. Nobody but the server knows both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "config/config.h"
+#include "daemon/admin/http_server.h"
+#include "daemon/base/descriptor_tables.h"
+#include "daemon/base/log.h"
+#include "daemon/events/event_log.h"
+#include "daemon/server/shard.h"
+
+namespace pulsewheel {
+
+/// What holds for every shard alike and is known at start only.
+struct NodeFacts {
+  DescriptorPlan plan;
+  std::uint64_t epoch = 1;
+  std::uint64_t hash_seed = 0;
+  MonoTime origin;  // of the ticks
+};
+
+/// How many shards and descriptors the connections asked for take, given the limit of this
+/// process. `inherited`: descriptors open already.
+[[nodiscard]] DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
+                                                   std::uint64_t inherited);
+[[nodiscard]] ShardOptions shard_options(const Config& config, const NodeFacts& facts,
+                                         ShardIndex index);
+[[nodiscard]] EventLog::Options event_log_options(const Config& config);
+[[nodiscard]] log::Options log_options(const Config& config);
+[[nodiscard]] HttpServer::Options http_options(const Config& config);
+
+}  // namespace pulsewheel

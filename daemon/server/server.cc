@@ -1,0 +1,359 @@
+#include "daemon/server/server.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "daemon/admin/routes.h"
+#include "daemon/base/build_info.h"
+#include "daemon/base/log.h"
+#include "daemon/base/thread.h"
+#include "daemon/server/options.h"
+
+namespace pulsewheel {
+namespace {
+
+using boost::asio::ip::tcp;
+
+/// How long after the drain window the last clients may take to read their GOAWAY.
+constexpr std::chrono::seconds kDrainSlack{5};
+
+/// Whether threads may have descriptor tables of their own here: seccomp may forbid it.
+std::error_code probe_separation() {
+  std::error_code error;
+  std::thread([&error] {
+    block_all_signals_in_this_thread();
+    error = separate_descriptor_table(highest_open_descriptor() + 1);
+  }).join();
+  return error;
+}
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 0;
+  if (::getrandom(&seed, sizeof(seed), 0) != static_cast<ssize_t>(sizeof(seed))) {
+    throw StartError(ExitCode::kOs, "cannot get random bytes from the kernel");
+  }
+  return seed;
+}
+
+/// With SO_REUSEPORT a second daemon of the same user could share the port unnoticed. A socket
+/// without it is refused if anybody listens.
+void check_port_is_free(const tcp::endpoint& endpoint) {
+  boost::asio::io_context io;
+  tcp::acceptor probe(io, endpoint.protocol());
+  probe.set_option(boost::asio::socket_base::reuse_address(true));
+  if (endpoint.address().is_v6()) probe.set_option(boost::asio::ip::v6_only(true));
+  probe.bind(endpoint);
+}
+
+bool has_ipv6() {
+  boost::asio::io_context io;
+  tcp::acceptor probe(io);
+  boost::system::error_code error;
+  probe.open(tcp::v6(), error);
+  if (!error) probe.bind({boost::asio::ip::address_v6::loopback(), 0}, error);
+  return !error;
+}
+
+std::string to_text(const tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  const std::string port = std::to_string(endpoint.port());
+  return endpoint.address().is_v6() ? "[" + address + "]:" + port : address + ":" + port;
+}
+
+std::vector<tcp::endpoint> endpoints_of(const Config::Listener& listener) {
+  if (listener.address != "*") {
+    return {{boost::asio::ip::make_address(listener.address), listener.port}};
+  }
+  std::vector<tcp::endpoint> both{{boost::asio::ip::address_v4::any(), listener.port}};
+  if (has_ipv6()) both.emplace_back(boost::asio::ip::address_v6::any(), listener.port);
+  return both;
+}
+
+}  // namespace
+
+Server::Server(Config config) : config_(std::move(config)), signals_(io_), drain_limit_(io_) {
+  plan();
+  try {
+    epoch_store_ = std::make_unique<EpochStore>(config_.server.state_dir);
+  } catch (const std::exception& error) {
+    throw StartError(ExitCode::kCannotCreate, error.what());
+  }
+  make_shards();
+}
+
+Server::~Server() {
+  finish();
+}
+
+void Server::plan() {
+  const std::uint64_t limit = raise_descriptor_limit();
+  const auto inherited = static_cast<std::uint64_t>(highest_open_descriptor()) + 1;
+  DescriptorRequest request = descriptor_request(config_, limit, inherited);
+  plan_ = plan_descriptor_tables(request);
+  if (plan_.per_shard) {
+    if (const std::error_code error = probe_separation()) {
+      log::warn("descriptors", "no descriptor tables per shard here ({}): sharing one",
+                error.message());
+      request.mode = DescriptorTables::kShared;
+      plan_ = plan_descriptor_tables(request);
+    }
+  }
+  if (plan_.max_connections == 0) {
+    throw StartError(ExitCode::kOs, "the limit of " + std::to_string(limit) +
+                                        " descriptors is too low to serve anybody: at least " +
+                                        std::to_string(request.reserve + 1) +
+                                        " are needed (LimitNOFILE, ulimit -n)");
+  }
+}
+
+void Server::make_shards() {
+  const NodeFacts facts{.plan = plan_,
+                        .epoch = epoch_store_->epoch(),
+                        .hash_seed = random_seed(),
+                        .origin = MonoClock::now()};
+  sequencer_ = std::make_unique<Sequencer>(
+      Sequencer::Options{.shards = plan_.shards,
+                         .epoch = facts.epoch,
+                         .edges_in_flight_max = config_.events.queue_max});
+  ShardObserver& observer = *this;
+  std::vector<Shard*> peers;
+  for (std::uint32_t i = 0; i < plan_.shards; ++i) {
+    const auto options = shard_options(config_, facts, static_cast<ShardIndex>(i));
+    shards_.push_back(std::make_unique<Shard>(options, *sequencer_, observer));
+    peers.push_back(shards_.back().get());
+  }
+  for (auto& shard : shards_)
+    shard->connect(peers);
+  status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts.epoch, config_.presence.tick);
+  if (config_.http.enabled) {
+    http_ = std::make_unique<HttpServer>(http_options(config_), make_routes(*status_));
+  }
+}
+
+// --- Start --------------------------------------------------------------------------------------
+
+void Server::run() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1})
+    signals_.add(signal);
+  start_shards();
+  start_logs();
+  start_http();
+  open_listeners();
+  write_ports_file();
+  status_->set_phase(NodeStatus::Phase::kServing);
+  announce();
+  do_wait_signal();
+  unblock_all_signals_in_this_thread();
+  io_.run();
+}
+
+/// After the shards have separated: a file opened before would stay open in their tables.
+void Server::start_logs() {
+  try {
+    log::start_thread();
+  } catch (const std::exception& error) {
+    throw StartError(ExitCode::kCannotCreate, error.what());
+  }
+  std::vector<EdgeSink*> sinks;
+  if (const auto options = event_log_options(config_); !options.path.empty()) {
+    try {
+      event_log_ = std::make_unique<EventLog>(options);
+    } catch (const std::exception& error) {
+      throw StartError(ExitCode::kCannotCreate, error.what());
+    }
+    sinks.push_back(event_log_.get());
+  }
+  sequencer_->start(sinks);
+}
+
+void Server::start_shards() {
+  const int first_private = highest_open_descriptor() + 1;
+  std::vector<std::future<std::error_code>> outcomes;
+  for (auto& shard : shards_) {
+    auto outcome = std::make_shared<std::promise<std::error_code>>();
+    outcomes.push_back(outcome->get_future());
+    shard->start(first_private, [outcome](std::error_code error) { outcome->set_value(error); });
+  }
+  std::error_code failed;
+  for (auto& outcome : outcomes) {
+    if (const std::error_code error = outcome.get()) failed = error;
+  }
+  if (failed) {
+    throw StartError(ExitCode::kOs, "a shard cannot have its own descriptor table (" +
+                                        failed.message() + "); set server.fd_tables = \"shared\"");
+  }
+}
+
+void Server::run_on_shard(Shard& shard, const std::function<void()>& task) {
+  std::promise<void> done;
+  shard.post([&] {
+    try {
+      task();
+      done.set_value();
+    } catch (...) {
+      done.set_exception(std::current_exception());
+    }
+  });
+  done.get_future().get();
+}
+
+void Server::open_listeners() {
+  for (const Config::Listener& listener : config_.listeners) {
+    for (tcp::endpoint endpoint : endpoints_of(listener)) {
+      // "*" with port 0: IPv6 takes the port that IPv4 got.
+      if (listener.port == 0 && endpoint.address().is_v6() && listener.address == "*") {
+        endpoint.port(bound_.back().port);
+      }
+      try {
+        check_port_is_free(endpoint);
+        for (auto& shard : shards_) {
+          run_on_shard(*shard, [&] { endpoint.port(shard->bind(endpoint)); });
+        }
+      } catch (const boost::system::system_error& error) {
+        throw StartError(ExitCode::kUnavailable,
+                         "cannot listen on " + to_text(endpoint) + ": " + error.code().message());
+      }
+      bound_.push_back({endpoint.address().to_string(), endpoint.port()});
+    }
+  }
+  for (auto& shard : shards_) {
+    run_on_shard(*shard, [&] { shard->listen(static_cast<int>(config_.server.tcp_backlog)); });
+  }
+}
+
+void Server::start_http() {
+  if (!http_) return;
+  status_->attach(*http_, event_log_.get());
+  try {
+    http_->start();
+  } catch (const boost::system::system_error& error) {
+    throw StartError(ExitCode::kUnavailable, error.what());
+  }
+}
+
+/// Written whole under another name and renamed: whoever waits for the file finds it complete.
+void Server::write_ports_file() const {
+  const std::string& path = config_.server.ports_file;
+  if (path.empty()) return;
+  nlohmann::json ports{{"pid", ::getpid()}, {"listeners", nlohmann::json::array()}};
+  for (const BoundListener& bound : bound_) {
+    ports["listeners"].push_back(
+        {{"address", bound.address}, {"port", bound.port}, {"protocol", "native"}});
+  }
+  if (http_) ports["http"] = {{"address", config_.http.address}, {"port", http_->port()}};
+  const std::string temporary = path + ".new";
+  std::ofstream(temporary) << ports.dump() << '\n';
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    throw StartError(ExitCode::kCannotCreate, "cannot write server.ports_file " + path + ": " +
+                                                  std::generic_category().message(errno));
+  }
+}
+
+void Server::announce() const {
+  log::info("start", "pulsewheeld {}, epoch {}: {}", build_info().version, epoch_store_->epoch(),
+            plan_.reason);
+  for (const BoundListener& bound : bound_) {
+    log::info("start", "clients: {} port {}", bound.address, bound.port);
+  }
+  if (http_) {
+    log::info("start", "HTTP: http://{}:{}/v1/status", config_.http.address, http_->port());
+  }
+}
+
+// --- Signals and the end ------------------------------------------------------------------------
+
+void Server::do_wait_signal() {
+  signals_.async_wait([this](const boost::system::error_code& error, int signal) {
+    if (error) return;
+    on_signal(signal);
+    if (!finished_) do_wait_signal();
+  });
+}
+
+void Server::on_signal(int signal) {
+  switch (signal) {
+    case SIGUSR1:
+      log::reopen();
+      if (event_log_) event_log_->reopen();
+      log::info("signal", "log files opened again");
+      break;
+    case SIGHUP:
+      log::warn("signal", "HUP: this version takes a changed configuration at its next start only");
+      break;
+    default:
+      if (draining_) {
+        log::warn("signal", "second signal: stopping now");
+        finish();
+      } else {
+        begin_drain();
+      }
+  }
+}
+
+void Server::begin_drain() {
+  draining_ = true;
+  status_->set_phase(NodeStatus::Phase::kDraining);
+  const auto window = config_.drain.window;
+  log::info("drain", "{} connections leave within {} s", status_->totals().connections,
+            std::chrono::duration<double>(window).count());
+  for (auto& shard : shards_) {
+    shard->post([&shard = *shard, window] { shard.drain(window); });
+  }
+  drain_limit_.expires_after(window + kDrainSlack);
+  drain_limit_.async_wait([this](const boost::system::error_code& error) {
+    if (error) return;
+    log::warn("drain", "{} connections did not leave in time", status_->totals().connections);
+    finish();
+  });
+}
+
+void Server::on_drained(ShardIndex /*shard*/) {
+  boost::asio::post(io_, [this] {
+    if (++drained_shards_ == shards_.size()) finish();
+  });
+}
+
+void Server::on_statistics(ShardIndex shard) {
+  // Each shard with sessions asks in turn; the first of them speaks for the node.
+  for (ShardIndex i = 0; i < shard; ++i) {
+    if (shards_[i]->counters().sessions.sessions.value() > 0) return;
+  }
+  const NodeTotals totals = status_->totals();
+  log::info("statistics",
+            "{} connections, {} users online ({} lingering), {} logins, {} keepalives, "
+            "{} messages, {} online and {} offline edges",
+            totals.connections, totals.users_online, totals.users_lingering, totals.logins,
+            totals.keepalives, totals.messages, totals.edges_online, totals.edges_offline);
+}
+
+/// No snapshot is kept in this version, so whoever is still online goes offline with the node.
+void Server::finish() {
+  if (std::exchange(finished_, true)) return;
+  drain_limit_.cancel();
+  signals_.cancel();
+  if (draining_) {
+    for (auto& shard : shards_)
+      run_on_shard(*shard, [&shard] { shard->shut_users_down(); });
+  }
+  if (http_) http_->stop();
+  for (auto& shard : shards_)
+    shard->stop();
+  sequencer_->stop();
+  event_log_.reset();
+  if (!config_.server.ports_file.empty()) ::unlink(config_.server.ports_file.c_str());
+  if (draining_) log::info("stop", "stopped");
+  io_.stop();
+}
+
+}  // namespace pulsewheel

@@ -1,0 +1,53 @@
+// What shards tell each other. One batch per round and destination; order is kept.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "daemon/base/ids.h"
+#include "daemon/core/presence_registry.h"
+#include "daemon/net/shard_context.h"
+
+namespace pulsewheel {
+
+/// To the home shard of the uid: may this session log in?
+struct LoginMail {
+  std::string uid;
+  std::string device;
+  SessionRef session;
+  LoginTerms terms;
+};
+
+/// Back to the session's shard.
+struct LoginAnswerMail {
+  SessionRef session;
+  LoginDecision decision;
+  LoginTerms terms;
+};
+
+/// To the home shard: a logged-in session ended. Behind its LoginMail, in the same order.
+struct EndMail {
+  SessionEnd end;
+};
+
+/// To the session's shard: the home shard has forgotten this session; tell its client and close.
+struct DismissMail {
+  SessionRef session;
+  CloseReason reason = CloseReason::kTakenOver;
+};
+
+/// To every shard, from a home shard with lingering users whose deadline has come: read what your
+/// sockets hold and accept who is waiting, then answer. The logins found stand before the answer.
+struct FenceMail {
+  ShardIndex home = 0;
+};
+
+struct FenceAnswerMail {};
+
+using Mail =
+    std::variant<LoginMail, LoginAnswerMail, EndMail, DismissMail, FenceMail, FenceAnswerMail>;
+using MailBatch = std::vector<Mail>;
+
+}  // namespace pulsewheel
