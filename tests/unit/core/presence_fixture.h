@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -40,13 +41,25 @@ class PresenceFixture : public ::testing::Test {
     return registry().end_session({user, ref, reason, at(deadline_ms - 1'000), at(deadline_ms)},
                                   at(now_ms), edges_);
   }
-  /// Turns the wheel and handles what expires.
-  void advance(std::int64_t ms) {
+  /// Turns the wheel and handles what expires. Returns how many hooks that were.
+  std::size_t advance(std::int64_t ms) {
     HookList expired;
     EXPECT_TRUE(wheel_.advance(clock_.floor(at(ms)), 1'000'000, expired));
-    while (TimerHook* hook = expired.pop_front()) {
+    std::size_t hooks = 0;
+    for (; TimerHook* hook = expired.pop_front(); ++hooks) {
       registry().expire_lingering(*hook, at(ms), edges_);
     }
+    return hooks;
+  }
+  /// How many hooks the wheel counts as filed.
+  std::size_t armed_hooks() const {
+    std::size_t count = 0;
+    for (std::size_t level = 0; level < TimeWheel::kLevels; ++level) {
+      for (std::size_t slot = 0; slot < TimeWheel::kSlots; ++slot) {
+        count += wheel_.slot_count(level, slot);
+      }
+    }
+    return count;
   }
 
   PresenceState state(std::string_view uid, std::int64_t ms) {

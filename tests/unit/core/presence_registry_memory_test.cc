@@ -131,6 +131,17 @@ class PresenceRegistryOutOfMemoryTest : public PresenceFixture {
             wakeup};
   }
 
+  /// Runs a step that gets no more than `allocations_max` allocations.
+  static bool succeeds(const std::function<void()>& step, std::uint64_t allocations_max) {
+    try {
+      const FailingAllocations failing(allocations_max);
+      step();
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
   /// Lets the step fail at its first, second, ... allocation until it succeeds. After each failure
   /// nothing has changed, and the next try finds everything as before.
   void run(const OutOfMemoryCase& c) {
@@ -139,16 +150,10 @@ class PresenceRegistryOutOfMemoryTest : public PresenceFixture {
     edges_ = {};
     c.prepare();
     edges_ = {};  // also its memory: so that the edge allocates
+    const Observation before = observe();
     std::uint64_t failures = 0;
-    while (true) {
-      const Observation before = observe();
-      try {
-        const FailingAllocations failing(failures);
-        c.step();
-        break;
-      } catch (const std::bad_alloc&) {
-        ++failures;
-      }
+    while (!succeeds(c.step, failures)) {
+      ++failures;
       ASSERT_EQ(observe(), before) << "after " << failures << " failures";
       ASSERT_LT(failures, 100U);
     }
