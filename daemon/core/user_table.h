@@ -133,7 +133,7 @@ class UserTable {
   [[nodiscard]] UserIndex slots() const noexcept { return slots_; }
 
   /// A new record for a uid that has none, offline and at the end of the queue. O(1), but for the
-  /// growth of one part of the set: 1/64 of it, about 16,000 uids hashed anew at a million users.
+  /// growth of one part of the set: 1/256 of it, about 4,000 uids hashed anew at a million users.
   UserIndex create(std::string_view uid);
   /// Forgets an offline user; the slot gets a new generation when it is given out again. O(1).
   void forget(UserIndex index) noexcept;
@@ -158,7 +158,7 @@ class UserTable {
 
  private:
   static constexpr UserIndex kChunkUsers = 512;  // 32 KiB
-  static constexpr std::size_t kPartsBits = 6;
+  static constexpr std::size_t kPartsBits = 8;
   static constexpr std::size_t kParts = std::size_t{1} << kPartsBits;
 
   /// A uid with its hash, so that it is hashed once per look-up.
