@@ -67,7 +67,7 @@ RULES = {
             "proto/", "config/", "daemon/base/", "daemon/core/", "daemon/net/", "daemon/events/",
             "daemon/admin/",
         ),
-        libraries=("boost", "asio", "beast", "spdlog"),
+        libraries=("boost", "asio", "beast", "nlohmann", "prometheus", "spdlog"),
     ),
     "daemon/ctl/": Rule(
         ours=("proto/", "config/", "daemon/base/"),
