@@ -95,7 +95,12 @@ void EdgeFollower::read_round() {
 void EdgeFollower::on_line(std::string_view line, MonoTime seen_at) {
   EdgeLine parsed;
   if (!parse_edge_line(line, parsed, scratch_)) {
-    stats_.unreadable.add();
+    const std::optional<std::uint64_t> dropped = parse_gap_line(line);
+    if (dropped) {
+      stats_.dropped.add(*dropped);
+    } else {
+      stats_.unreadable.add();
+    }
     return;
   }
   const std::optional<std::uint32_t> user = setup_.names->number(parsed.uid);

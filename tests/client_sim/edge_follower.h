@@ -47,7 +47,8 @@ class EdgeFollower {
   struct Stats {
     Counter edges;       // of this run's users
     Counter foreign;     // of others
-    Counter unreadable;  // lines that are no edges
+    Counter dropped;     // that the daemon says it could not write
+    Counter unreadable;  // lines of no known kind
     Counter reordered;   // (epoch, seq) not above the one before
   };
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }

@@ -41,7 +41,8 @@ class Scanner {
     rest_.remove_prefix(end);
     return *this;
   }
-  [[nodiscard]] bool fine() const noexcept { return fine_; }
+  /// Everything matched, and nothing is left.
+  [[nodiscard]] bool done() const noexcept { return fine_ && rest_.empty(); }
 
  private:
   std::string_view rest_;
@@ -60,11 +61,15 @@ bool is_excuse(std::string_view reason) noexcept {
 bool scan(std::string_view line, EdgeLine& out) {
   std::string_view kind;
   std::string_view reason;
+  std::string_view time;
+  std::uint64_t sessions = 0;
   Scanner scanner(line);
   scanner.expect(R"({"seq":)").number(out.seq).expect(R"(,"epoch":)").number(out.epoch);
   scanner.expect(R"(,"uid":")").text(out.uid).expect(R"(","kind":")").text(kind);
-  scanner.expect(R"(","reason":")").text(reason).expect("\"");
-  if (!scanner.fine() || !line.ends_with('}')) return false;
+  scanner.expect(R"(","reason":")").text(reason).expect(R"(","at":")").text(time);
+  // To the very end: half a line with a whole one behind it must not pass for one edge.
+  scanner.expect(R"(","last_seen":")").text(time).expect(R"(","sessions":)").number(sessions);
+  if (!scanner.expect("}").done()) return false;
   out.excused = is_excuse(reason);
   return set_kind(kind, out);
 }
@@ -85,6 +90,16 @@ bool parse_json(std::string_view line, EdgeLine& out, std::string& scratch) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> parse_gap_line(std::string_view line) {
+  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.value("gap", nlohmann::json()).is_boolean()) {
+    return std::nullopt;
+  }
+  const auto dropped = object.find("dropped");
+  if (dropped == object.end() || !dropped->is_number_unsigned()) return std::nullopt;
+  return dropped->get<std::uint64_t>();
+}
 
 bool parse_edge_line(std::string_view line, EdgeLine& out, std::string& scratch) {
   return scan(line, out) || parse_json(line, out, scratch);

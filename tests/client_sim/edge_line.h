@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,5 +22,9 @@ struct EdgeLine {
 /// any other JSON object with the same members is read too, into `scratch`. `out.uid` points into
 /// the line or into `scratch`. False when it is no edge.
 [[nodiscard]] bool parse_edge_line(std::string_view line, EdgeLine& out, std::string& scratch);
+
+/// The daemon writes a line of another kind where its log had to drop edges (a full or stuck
+/// disk). How many they were; nullopt when `line` is none of these.
+[[nodiscard]] std::optional<std::uint64_t> parse_gap_line(std::string_view line);
 
 }  // namespace pulsewheel::sim

@@ -96,6 +96,7 @@ void print_judgement(Table& table, const Figures& figures) {
   table.row("missing online", verdict.missing_online);
   table.row("duplicate edges", verdict.duplicate_edges + figures.reordered_edges,
             grouped(figures.reordered_edges) + " of them out of order");
+  if (figures.dropped_edges != 0) table.row("edges the log lost", figures.dropped_edges);
   if (figures.unreadable_lines != 0) table.row("unreadable lines", figures.unreadable_lines);
   table.row("lateness", verdict.lateness.summary());
 }
@@ -140,6 +141,7 @@ std::string to_json(const Figures& figures) {
   out["missing_online"] = verdict.missing_online;
   out["duplicate_edges"] = verdict.duplicate_edges + figures.reordered_edges;
   out["reordered_edges"] = figures.reordered_edges;
+  out["dropped_edges"] = figures.dropped_edges;
   out["unreadable_lines"] = figures.unreadable_lines;
   out["lateness_s"] = to_json(verdict.lateness.summary());
   out["daemon"] = daemon_json(figures);

@@ -35,6 +35,7 @@ struct Figures {
   bool judged = false;      // there was an event log to follow
   Verdict verdict;
   std::uint64_t reordered_edges = 0;   // by (epoch, seq)
+  std::uint64_t dropped_edges = 0;     // that the event log says it lost
   std::uint64_t unreadable_lines = 0;  // of the event log
   std::optional<DaemonFigures> daemon;
   std::optional<DaemonMetrics> metrics;
@@ -42,7 +43,7 @@ struct Figures {
 
   /// All promises that were judged have been kept.
   [[nodiscard]] bool clean() const noexcept {
-    return verdict.clean() && reordered_edges + unreadable_lines == 0;
+    return verdict.clean() && reordered_edges + dropped_edges + unreadable_lines == 0;
   }
 };
 

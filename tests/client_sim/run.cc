@@ -244,6 +244,7 @@ void Run::collect_figures() {
   figures_.verdict = fleet_->verdict();
   if (follower_) {
     figures_.reordered_edges = follower_->stats().reordered.value();
+    figures_.dropped_edges = follower_->stats().dropped.value();
     figures_.unreadable_lines = follower_->stats().unreadable.value();
   }
   figures_.troubles = control_.troubles();

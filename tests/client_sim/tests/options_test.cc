@@ -1,0 +1,163 @@
+#include "tests/client_sim/options.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace pulsewheel::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+Options parse(std::vector<const char*> flags) {
+  flags.insert(flags.begin(), "pulsewheel-sim");
+  return parse_options(static_cast<int>(flags.size()), flags.data()).value();
+}
+
+std::string refusal(const std::vector<const char*>& flags) {
+  try {
+    static_cast<void>(parse(flags));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+TEST(DurationTest, ReadsNumbersWithUnits) {
+  struct Case {
+    const char* text;
+    std::optional<Duration> value;
+  };
+  for (const Case& c : {Case{"100ms", 100ms},
+                        {"30s", 30s},
+                        {"2m", 2min},
+                        {"1h", 1h},
+                        {"90", 90s},
+                        {"0.5s", 500ms},
+                        {"0", 0s},
+                        {"1000h", 1000h}}) {
+    EXPECT_EQ(parse_duration(c.text), c.value) << c.text;
+  }
+  for (const char* wrong : {"", "s", "-1s", "1 s", "1d", "1ss", "nan", "inf", "1001h", "1e30h"}) {
+    EXPECT_EQ(parse_duration(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST(OptionsTest, TakesEveryFlag) {
+  const Options options = parse({"--spawn",
+                                 "daemon",
+                                 "--set",
+                                 "a=1",
+                                 "--set",
+                                 "b=2",
+                                 "--connections",
+                                 "10",
+                                 "--keepalive",
+                                 "1s",
+                                 "--timeout",
+                                 "3s",
+                                 "--ramp",
+                                 "5",
+                                 "--duration",
+                                 "2m",
+                                 "--silent-percent",
+                                 "1",
+                                 "--disconnect-percent",
+                                 "2",
+                                 "--logout-percent",
+                                 "3",
+                                 "--churn",
+                                 "4",
+                                 "--message-percent",
+                                 "5",
+                                 "--devices",
+                                 "2",
+                                 "--stop-all-at",
+                                 "60s",
+                                 "--seed",
+                                 "9",
+                                 "--report",
+                                 "r.json",
+                                 "--tick",
+                                 "100ms",
+                                 "--grace",
+                                 "2s",
+                                 "--keep"});
+  EXPECT_EQ(options.spawn, "daemon");
+  EXPECT_EQ(options.sets, (std::vector<std::string>{"a=1", "b=2"}));
+  EXPECT_EQ(options.connections, 10U);
+  EXPECT_EQ(options.keepalive, 1s);
+  EXPECT_EQ(options.timeout, 3s);
+  EXPECT_EQ(options.ramp, 5.0);
+  EXPECT_EQ(options.duration, 2min);
+  EXPECT_EQ(options.silent_percent, 1.0);
+  EXPECT_EQ(options.disconnect_percent, 2.0);
+  EXPECT_EQ(options.logout_percent, 3.0);
+  EXPECT_EQ(options.churn, 4.0);
+  EXPECT_EQ(options.message_percent, 5.0);
+  EXPECT_EQ(options.devices, 2U);
+  EXPECT_EQ(options.stop_all_at, 60s);
+  EXPECT_EQ(options.seed, 9U);
+  EXPECT_EQ(options.report, "r.json");
+  EXPECT_EQ(options.tick, 100ms);
+  EXPECT_EQ(options.grace, 2s);
+  EXPECT_TRUE(options.keep);
+}
+
+TEST(OptionsTest, SpawnNeedsNoProgram) {
+  EXPECT_EQ(parse({"--spawn"}).spawn, "");
+  EXPECT_EQ(parse({"--spawn", "--connections", "5"}).spawn, "");
+}
+
+TEST(OptionsTest, OfAFlagGivenTwiceTheLastCounts) {
+  EXPECT_EQ(parse({"--spawn", "--seed", "1", "--seed", "2"}).seed, 2U);
+}
+
+TEST(OptionsTest, NeedsExactlyOneDaemon) {
+  EXPECT_NE(refusal({}).find("either --target"), std::string::npos);
+  EXPECT_NE(refusal({"--spawn", "x", "--target", "h:1"}).find("either --target"),
+            std::string::npos);
+  EXPECT_NE(refusal({"--target", "h:1", "--set", "a=1"}).find("--set"), std::string::npos);
+}
+
+TEST(OptionsTest, RefusesAKeepaliveThatIsNotShorterThanTheTimeout) {
+  EXPECT_EQ(refusal({"--spawn", "--keepalive", "29999ms"}), "(accepted)");
+  EXPECT_NE(refusal({"--spawn", "--keepalive", "30s"}).find("--expect-offline"), std::string::npos);
+  EXPECT_EQ(refusal({"--spawn", "--keepalive", "30s", "--expect-offline"}), "(accepted)");
+  EXPECT_EQ(refusal({"--spawn", "--keepalive", "30s", "--timeout", "31s"}), "(accepted)");
+  EXPECT_EQ(refusal({"--spawn", "--keepalive", "30s", "--set", "presence.timeout=45s"}),
+            "(accepted)");
+}
+
+TEST(OptionsTest, RefusesValuesOutOfRange) {
+  for (const std::vector<const char*>& flags : std::vector<std::vector<const char*>>{
+           {"--spawn", "--connections", "0"},
+           {"--spawn", "--connections", "1000001"},
+           {"--spawn", "--devices", "0"},
+           {"--spawn", "--devices", "5", "--connections", "4"},
+           {"--spawn", "--silent-percent", "101"},
+           {"--spawn", "--silent-percent", "60", "--logout-percent", "41"},
+           {"--spawn", "--churn", "-1"},
+           {"--spawn", "--duration", "soon"},
+           {"--spawn", "--keepalive", "0"},
+           {"--spawn", "--edges", "a", "--edges", "b", "--edges", "c"},
+           {"--spawn", "--no-such-flag"}}) {
+    EXPECT_NE(refusal(flags), "(accepted)") << flags.back();
+  }
+}
+
+TEST(OptionsTest, TheTickIsThatOfTheSpawnedDaemon) {
+  EXPECT_EQ(tick_of(parse({"--spawn"})), 1s);
+  EXPECT_EQ(tick_of(parse({"--spawn", "--set", "presence.tick=100ms"})), 100ms);
+  EXPECT_EQ(tick_of(parse({"--spawn", "--set", "presence.tick=\"50ms\""})), 50ms);
+  EXPECT_EQ(tick_of(parse({"--spawn", "--set", "presence.tick=100ms", "--tick", "20ms"})), 20ms);
+}
+
+TEST(OptionsTest, TheLastOfSeveralSetsCounts) {
+  EXPECT_EQ(value_of({"a=1", "a=2", "ab=3"}, "a"), "2");
+  EXPECT_EQ(value_of({"a=1"}, "b"), std::nullopt);
+  EXPECT_EQ(value_of({"a"}, "a"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace pulsewheel::sim
