@@ -34,7 +34,8 @@ constexpr std::string_view kStateDirectoryVariable = "STATE_DIRECTORY";
 /// Variables with our prefix that are not for us: other programs' of the project, and those that
 /// Kubernetes and Docker links set in every container beside a service named "pulsewheel".
 constexpr std::array<std::string_view, 4> kForeignVariables{
-    "PULSEWHEEL_MODEL_", "PULSEWHEEL_TEST_", "PULSEWHEEL_SERVICE_", "PULSEWHEEL_PORT"};
+    "PULSEWHEEL_MODEL_", "PULSEWHEEL_TEST_", "PULSEWHEEL_SERVICE_", "PULSEWHEEL_PORT_"};
+constexpr std::string_view kForeignPortVariable = "PULSEWHEEL_PORT";  // as the last two
 
 /// Keys of which the first must not be greater than the second.
 struct Order {
@@ -191,15 +192,10 @@ void Loader::take_file(const std::string& name, std::string_view text) {
            error.what());
     return;
   }
-  bool listeners_seen = false;
   std::string skipped;  // the members of a table that is itself a problem: "presense."
   for (const TomlEntry& entry : entries) {
     if (!skipped.empty() && entry.name.starts_with(skipped)) continue;
     const std::string where = name + ":" + std::to_string(entry.line);
-    if (!listeners_seen && parse_listener_name(entry.name)) {
-      config_.listeners.clear();  // the file's listeners replace the default one
-      listeners_seen = true;
-    }
     const std::size_t problems_before = problems_.size() + omitted_;
     if (entry.value) {
       assign(entry.name, *entry.value, where);
@@ -254,7 +250,8 @@ std::string key_of_variable(std::string_view variable) {
 
 /// Whether a variable is meant to set a key.
 bool is_ours(std::string_view variable) {
-  if (!variable.starts_with(kVariablePrefix) || variable == kConfigVariable) return false;
+  if (!variable.starts_with(kVariablePrefix)) return false;
+  if (variable == kConfigVariable || variable == kForeignPortVariable) return false;
   return std::none_of(kForeignVariables.begin(), kForeignVariables.end(),
                       [&](std::string_view prefix) { return variable.starts_with(prefix); });
 }

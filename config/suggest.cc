@@ -32,7 +32,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 /// How far `name` is from a key. The right leaf in the wrong section counts as one step, and so
 /// does a variable's name, in which underscores stand for dots.
 std::size_t distance(std::string_view name, std::string_view key) {
-  if (leaf_of(name) == leaf_of(key)) return 1;
+  if (leaf_of(name) == leaf_of(key)) return section_of(name) == section_of(key) ? 0 : 1;
   std::string flat_key{key};
   std::replace(flat_key.begin(), flat_key.end(), '.', '_');
   std::size_t least = std::min(edit_distance(name, key), edit_distance(name, flat_key) + 1);

@@ -120,6 +120,7 @@ TEST(ConfigKeysTest, RangesEndWhereTheySay) {
       {"listener.0.port", "-1", "0", "65535", "65536"},
       {"http.port", "-1", "0", "65535", "65536"},
       {"presence.tick", "9999us", "10ms", "10s", "10s1ns"},
+      {"presence.tick", "0s", "10ms", "10s", "10h"},
       {"presence.timeout", "99ms", "100ms", "24h", "24h1ns"},
       {"presence.timeout_min", "99ms", "100ms", "24h", "24h1ns"},
       {"presence.timeout_max", "99ms", "100ms", "24h", "24h1ns"},

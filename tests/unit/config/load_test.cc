@@ -166,7 +166,8 @@ TEST(ConfigEnvironmentTest, LeavesVariablesOfOthersAlone) {
                       {"PULSEWHEEL_CONFIG", "/etc/x.toml"},
                       {"PULSEWHEEL_TEST_SEED", "1"},
                       {"PULSEWHEEL_MODEL_X", "1"},
-                      {"PULSEWHEEL_SERVICE_HOST", "10.0.0.1"},  // from Kubernetes, as the next one
+                      {"PULSEWHEEL_SERVICE_HOST", "10.0.0.1"},  // from Kubernetes, as the next two
+                      {"PULSEWHEEL_PORT", "tcp://10.0.0.1:7600"},
                       {"PULSEWHEEL_PORT_7600_TCP", "tcp://10.0.0.1:7600"},
                       {"pulsewheel_presence_tick", "100ms"}}),
             Config{});

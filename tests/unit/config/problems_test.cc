@@ -59,6 +59,8 @@ TEST(ConfigProblemTest, UnknownVariablesNameTheNearestVariable) {
   EXPECT_THAT(problems_of_env({{"PULSEWHEEL_LISTENER_0_PROT", "1"}}),
               ElementsAre("PULSEWHEEL_LISTENER_0_PROT: unknown variable; did you mean "
                           "PULSEWHEEL_LISTENER_0_PORT?"));
+  EXPECT_THAT(problems_of_env({{"PULSEWHEEL_PORTS_FILE", "/a"}}),
+              ElementsAre(StartsWith("PULSEWHEEL_PORTS_FILE: unknown variable; did you mean")));
 }
 
 TEST(ConfigProblemTest, WrongTypesSayWhatIsAllowed) {
@@ -365,6 +367,13 @@ TEST_F(ConfigFileProblemTest, OtherSourcesAreCheckedAllTheSame) {
               SizeIs(2));
 }
 
+std::string repeated(std::string_view text, int times) {
+  std::string all;
+  while (times-- > 0)
+    all += text;
+  return all;
+}
+
 TEST(ConfigHostileFileTest, NestingIsBounded) {
   EXPECT_THAT(problems_of_text("x = " + std::string(100'000, '[')),
               ElementsAre(HasSubstr("TOML_MAX_NESTED_VALUES")));
@@ -377,10 +386,12 @@ TEST(ConfigHostileFileTest, NestingIsBounded) {
   EXPECT_THAT(problems_of_sets({"server.shards={" + dotted + ".a = 1}"}), SizeIs(1));
 }
 
-TEST(ConfigHostileFileTest, DotsInStringsAndCommentsAreFree) {
+TEST(ConfigHostileFileTest, DotsInStringsAndCommentsAndOtherLinesAreFree) {
   const std::string dots(1'000, '.');
   EXPECT_THAT(problems_of_text("events.path = \"" + dots + "\" # " + dots + "\n# " + dots),
               IsEmpty());
+  EXPECT_THAT(problems_of_text("x = [\n" + repeated("0.5,\n", 40) + "]"),
+              ElementsAre("test.toml:1: unknown key \"x\""));
 }
 
 TEST(ConfigHostileFileTest, CharactersOutsideOfAsciiNeedQuotes) {
@@ -392,6 +403,7 @@ TEST(ConfigHostileFileTest, CharactersOutsideOfAsciiNeedQuotes) {
               ElementsAre("test.toml:2:18: " + reason));
   EXPECT_THAT(problems_of_text("log.level = \xE2\x80\x9Cinfo\xE2\x80\x9D"),
               ElementsAre("test.toml:1:13: " + reason));
+  EXPECT_THAT(problems_of_text("events.path = 'a\\'é"), ElementsAre("test.toml:1:19: " + reason));
   EXPECT_EQ(load_text("\xEF\xBB\xBFserver.shards = 2").server.shards, 2U);
 }
 
