@@ -6,6 +6,7 @@
 #include <variant>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
@@ -227,7 +228,12 @@ void HttpConnection::dispatch() {
   arm(Phase::kAnswer, shared_.limits.answer_timeout);
   // Weak: whoever holds the responder may outlive this connection and the server.
   const Responder respond([weak = weak_from_this(), number = ++request_](Response response) {
-    if (const auto self = weak.lock()) self->on_answer(number, std::move(response));
+    const auto self = weak.lock();
+    if (!self) return;
+    asio::dispatch(self->socket_.get_executor(),
+                   [self, number, response = std::move(response)]() mutable {
+                     self->on_answer(number, std::move(response));
+                   });
   });
   try {
     (*handler)(request, respond);

@@ -55,9 +55,10 @@ inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
 [[nodiscard]] Response error_response(http::status status, std::string_view code,
                                       std::string_view message);
 
-/// The one answer of one request, now or later. HTTP thread only. Copies share the one answer:
-/// the first call counts, later ones have no effect. When the last copy goes without an answer
-/// the client gets a 500. A call after the connection, or the whole server, is gone has no effect.
+/// The one answer of one request, now or later, from any thread but from one at a time. Copies
+/// share the one answer: the first call counts, later ones have no effect. When the last copy goes
+/// without an answer the client gets a 500. No effect once the connection is gone, or the whole
+/// server; but a call while another thread destroys the server is a race.
 class Responder {
  public:
   using Sink = std::function<void(Response)>;

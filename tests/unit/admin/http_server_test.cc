@@ -1,6 +1,8 @@
 #include "daemon/admin/http_server.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -73,6 +75,13 @@ class HttpServerTest : public testing::Test {
       boost::asio::post(server_->executor(),
                         [word = request.param("word"), respond] { respond(text(word)); });
     });
+    router.add(http::verb::get, "/elsewhere/{word}",
+               [this](const Request& request, Responder respond) {
+                 // The thread has the last copy: where "drop" is asked for, it drops that too.
+                 threads_.emplace_back([word = request.param("word"), last = std::move(respond)] {
+                   if (word != "drop") last(text(word));
+                 });
+               });
     router.add(http::verb::get, "/never",
                [this](const Request&, Responder respond) { kept_.push_back(std::move(respond)); });
     router.add(http::verb::get, "/drop", [](const Request&, Responder) {});
@@ -85,7 +94,9 @@ class HttpServerTest : public testing::Test {
   }
 
   HttpServer::Options options_;
-  std::vector<Responder> kept_;  // the HTTP thread's until the server has stopped
+  // The HTTP thread's until the server has stopped.
+  std::vector<Responder> kept_;
+  std::vector<std::jthread> threads_;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -340,6 +351,16 @@ TEST_F(HttpServerTest, HandlerWithoutAnswerInTimeIs503) {
   kept_[0](text("late"));  // no effect, no crash
 }
 
+TEST_F(HttpServerTest, AnswersMayComeFromOtherThreads) {
+  RawClient client(port());
+  for (int i = 0; i < 20; ++i) {
+    const std::string word = std::to_string(i);
+    EXPECT_EQ(client.ask(get("/elsewhere/" + word)).body(), word);
+  }
+  EXPECT_EQ(code(client.ask(get("/elsewhere/drop"))), "no_answer");
+  server_->stop();
+}
+
 TEST_F(HttpServerTest, HandlerThatDropsItsRequestIs500) {
   RawClient client(port());
   EXPECT_EQ(code(client.ask(get("/drop"))), "no_answer");
@@ -402,6 +423,23 @@ TEST_F(HttpServerTest, RefusalsAreLimitedToo) {
   EXPECT_EQ(told.read_answer().result_int(), 503u);
   RawClient not_told(port());  // while the first one has not closed its side
   EXPECT_EQ(not_told.read_to_end(), "");
+}
+
+TEST_F(HttpServerTest, TooFewDescriptorsAreWaitedOut) {
+  (void)port();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ::close(next);
+  const rlimit tight{static_cast<rlim_t>(next) + 1, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  RawClient client(port());  // takes the last one
+  client.send(get("/echo/a"));
+  while (server_->counters().accept_errors.value() == 0)
+    std::this_thread::yield();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(client.read_answer().body(), "a");
+  EXPECT_LE(server_->counters().accept_errors.value(), 3u);  // it does not spin
 }
 
 TEST_F(HttpServerTest, CountsAnswersByClass) {
