@@ -20,7 +20,7 @@ namespace pulsewheel {
 struct SessionReport {
   std::uint64_t id = 0;
   std::uint32_t shard = 0;
-  std::string device;
+  std::string device;  // raw bytes, like the uid; encoded where it is written
   bool lingering = false;
   std::int64_t login_at_ms = 0;
   std::int64_t last_seen_ms = 0;
