@@ -388,7 +388,7 @@ void keep_alive(benchmark::State& state) {
   Schedule schedule(n);
   Advances advances;
   std::size_t fired = 0;
-  std::uint64_t now = 0;
+  std::uint64_t now = 1;
   // One client after the other, spread over the interval.
   std::size_t sent = 0;
   const auto send_keepalives = [&] {
@@ -401,17 +401,16 @@ void keep_alive(benchmark::State& state) {
     }
   };
   const auto tick = [&] {
-    ++now;
     advances.add(nanoseconds_of([&] { schedule.advance(now, [&](const auto&) { ++fired; }); }));
     send_keepalives();
   };
   // The daemon has been up for two timeouts before it is measured.
   advances.begin_run();
-  while (now < 2 * timeout)
+  for (; now < 2 * timeout; ++now)
     tick();
   for (auto _ : state) {
     advances.begin_run();
-    for (const std::uint64_t end = now + timeout; now < end;)
+    for (const std::uint64_t end = now + timeout; now < end; ++now)
       tick();
     advances.end_run(state);
   }
