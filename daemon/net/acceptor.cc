@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <boost/asio/detail/socket_option.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <new>
+#include <utility>
 
 namespace pulsewheel {
 namespace {
@@ -72,29 +74,33 @@ bool Acceptor::accept_burst() {
   for (std::size_t i = 0; i < burst_; ++i) {
     const int fd =
         ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-      pause_ = kPauseMin;
-      ShardSocket socket(io_);
-      boost::system::error_code error;
-      socket.assign(is_v6_ ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), fd, error);
-      if (error) {
-        ::close(fd);
-        pause(error.value());
-        return true;
-      }
-      sink_.on_accepted(std::move(socket));
-      continue;
-    }
-    const int error = errno;
+    const int error = fd >= 0 ? hand_on(fd) : errno;
     if (error == EAGAIN) return true;
-    if (error == EINTR) continue;
     if (is_shortage(error)) {
       pause(error);
       return true;
     }
-    counters_.add(error);  // the connection failed before it was accepted: on to the next
+    // Any other error is that of one connection, which failed before it was accepted.
+    if (error != 0 && error != EINTR) counters_.add(error);
   }
   return false;
+}
+
+int Acceptor::hand_on(int fd) {
+  ShardSocket socket(io_);
+  boost::system::error_code error;
+  socket.assign(is_v6_ ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), fd, error);
+  if (error) {
+    ::close(fd);
+    return error.value();
+  }
+  try {
+    sink_.on_accepted(std::move(socket));
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+  pause_ = kPauseMin;
+  return 0;
 }
 
 void Acceptor::pause(int error) {

@@ -20,6 +20,7 @@ namespace pulsewheel {
 /// Where accepted connections go. Called on the shard's thread.
 class AcceptSink {
  public:
+  /// Where it throws std::bad_alloc the connection is closed, and accepting pauses as for ENOMEM.
   virtual void on_accepted(ShardSocket&& socket) = 0;
   /// accept() failed for want of descriptors or memory; accepting pauses for `pause`.
   virtual void on_accept_paused(int error, Duration pause) = 0;
@@ -79,6 +80,8 @@ class Acceptor {
                                                   boost::asio::io_context::executor_type>;
 
   void do_wait();
+  /// Takes over an accepted descriptor. Returns 0 or an errno.
+  [[nodiscard]] int hand_on(int fd);
   void pause(int error);
 
   boost::asio::io_context& io_;

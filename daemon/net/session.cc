@@ -7,6 +7,7 @@
 #include <boost/asio/error.hpp>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "daemon/base/check.h"
 
@@ -89,6 +90,10 @@ std::string Session::peer_address() const {
 
 void Session::do_read() {
   if (reading_ || !socket_.is_open()) return;
+  if (closed()) {  // what still comes is thrown away
+    drop_spill();
+    filled_ = 0;
+  }
   reading_ = true;
   const auto room =
       spill_
@@ -100,12 +105,15 @@ void Session::do_read() {
 void Session::on_read(const boost::system::error_code& error, std::size_t size) {
   reading_ = false;
   if (!socket_.is_open()) return;
-  if (error == boost::asio::error::eof) return on_peer_closed(CloseReason::kPeerClosed);
-  if (error) return on_peer_closed(CloseReason::kPeerReset);
+  if (error) {
+    // A send that failed has taken the error off the socket, and the read finds a mere end.
+    const bool is_fin = error == boost::asio::error::eof && !send_failed_;
+    return on_peer_closed(is_fin ? CloseReason::kPeerClosed : CloseReason::kPeerReset);
+  }
   // The clock is read after the bytes: a packet's time is never earlier than its arrival.
   const MonoTime now = shard_.stamp();
   shard_.counters.bytes_received.add(size);
-  if (!finishing_) {
+  if (!closed()) {
     if (spill_) {
       spill_->filled += size;
     } else {
@@ -134,58 +142,61 @@ proto::Stage Session::stage() const noexcept {
   return proto::Stage::kAfterLogin;
 }
 
+/// A frame that arrives while the home shard decides waits: its order must not change.
+bool Session::takes_frames() const noexcept {
+  return fsm_.state() == SessionState::kAwaitingLogin || fsm_.state() == SessionState::kActive;
+}
+
 void Session::process_input(MonoTime now) {
   Replies replies(*this);
   const std::span<const std::byte> bytes = input();
   std::size_t used = 0;
-  // A frame that arrives while the home shard decides waits: its order must not change.
-  while (fsm_.state() == SessionState::kAwaitingLogin || fsm_.state() == SessionState::kActive) {
+  std::size_t begun = 0;  // size of the frame that the rest is the beginning of
+  auto error = proto::ErrorCode::kNone;
+  while (error == proto::ErrorCode::kNone && takes_frames()) {
     const auto cut = proto::next_frame(bytes.subspan(used), stage(), shard_.options.limits);
     if (cut.status == proto::NextFrame::Status::kNeedMore) {
-      const bool fits = cut.size <= kReadBufferSize || spill_ != nullptr;
-      if (!fits && !begin_spill(bytes.subspan(used), cut.size)) {
-        replies.flush();
-        return fail(proto::ErrorCode::kServerFull, CloseReason::kBusy);
-      }
-      if (!fits) used = bytes.size();
+      begun = cut.size;
       break;
     }
-    if (cut.status == proto::NextFrame::Status::kError) {
-      replies.flush();
-      return fail(cut.error, CloseReason::kProtocolError);
-    }
-    handle_frame(cut.frame, now, replies);
+    error = cut.status == proto::NextFrame::Status::kError ? cut.error
+                                                           : handle_frame(cut.frame, now, replies);
     used += cut.size;
   }
-  if (!closed()) keep_rest(used);
   replies.flush();
+  if (error == proto::ErrorCode::kNone && !closed()) error = keep_rest(bytes.subspan(used), begun);
+  if (error == proto::ErrorCode::kNone) return;
+  fail(error, may_retry(error) ? CloseReason::kBusy : CloseReason::kProtocolError);
 }
 
-/// Drops the first `used` bytes of the input. A spilled frame goes as a whole: no byte of the
-/// next one is ever read into its memory.
-void Session::keep_rest(std::size_t used) noexcept {
-  if (used == 0) return;
-  if (spill_ && spill_->filled == used) return drop_spill();
-  if (spill_) {  // just begun: the bytes are in both places
-    filled_ = 0;
-    return;
+/// Makes room for what the next read brings. `rest` is the end of input(): the beginning of a
+/// frame of `frame_size` bytes, or, while a login is decided, frames that wait.
+proto::ErrorCode Session::keep_rest(std::span<const std::byte> rest, std::size_t frame_size) {
+  if (spill_) {  // holds one frame, and no byte of the next
+    if (rest.empty()) drop_spill();
+    return proto::ErrorCode::kNone;
   }
-  std::memmove(buffer_.data(), buffer_.data() + used, filled_ - used);
-  filled_ = static_cast<std::uint8_t>(filled_ - used);
+  if (frame_size > kReadBufferSize) return begin_spill(rest, frame_size);
+  std::memmove(buffer_.data(), rest.data(), rest.size());
+  filled_ = static_cast<std::uint8_t>(rest.size());
+  return proto::ErrorCode::kNone;
 }
 
-bool Session::begin_spill(std::span<const std::byte> begun, std::size_t frame_size) {
+proto::ErrorCode Session::begin_spill(std::span<const std::byte> begun, std::size_t frame_size) {
   auto& in_use = shard_.counters.spill_bytes;
   const auto limit = static_cast<std::int64_t>(shard_.options.spill_bytes_max);
-  if (in_use.value() + static_cast<std::int64_t>(frame_size) > limit) return false;
-  auto spill = std::make_unique<Spill>();
-  spill->bytes = std::make_unique_for_overwrite<std::byte[]>(frame_size);
-  spill->size = frame_size;
-  spill->filled = begun.size();
-  std::memcpy(spill->bytes.get(), begun.data(), begun.size());
-  in_use.add(static_cast<std::int64_t>(frame_size));
-  spill_ = std::move(spill);
-  return true;
+  const auto size = static_cast<std::int64_t>(frame_size);
+  if (in_use.value() + size > limit) return proto::ErrorCode::kServerFull;
+  try {
+    spill_ = std::make_unique<Spill>(frame_size);
+  } catch (const std::bad_alloc&) {
+    return proto::ErrorCode::kServerFull;
+  }
+  in_use.add(size);
+  std::memcpy(spill_->bytes.get(), begun.data(), begun.size());
+  spill_->filled = begun.size();
+  filled_ = 0;
+  return proto::ErrorCode::kNone;
 }
 
 void Session::drop_spill() noexcept {
@@ -196,7 +207,7 @@ void Session::drop_spill() noexcept {
 
 // --- Frames -------------------------------------------------------------------------------------
 
-void Session::handle_frame(const proto::Frame& frame, MonoTime now, Replies& replies) {
+proto::ErrorCode Session::handle_frame(const proto::Frame& frame, MonoTime now, Replies& replies) {
   switch (frame.header.type) {
     case proto::FrameType::kKeepalive:
       return handle_keepalive(frame, now, replies);
@@ -209,61 +220,64 @@ void Session::handle_frame(const proto::Frame& frame, MonoTime now, Replies& rep
     default:
       break;
   }
-  // next_frame() lets no other type through.
-  fail(proto::ErrorCode::kUnknownType, CloseReason::kProtocolError);
+  return proto::ErrorCode::kUnknownType;  // next_frame() lets no other type through
 }
 
-void Session::handle_keepalive(const proto::Frame& frame, MonoTime now, Replies& replies) {
-  if (fsm_.on_keepalive(now) != SessionStep::kAlive) {
-    return fail(proto::ErrorCode::kNotAllowed, CloseReason::kProtocolError);
-  }
-  file_deadline();
+proto::ErrorCode Session::handle_keepalive(const proto::Frame& frame, MonoTime now,
+                                           Replies& replies) {
+  if (fsm_.on_keepalive(now) != SessionStep::kAlive) return proto::ErrorCode::kNotAllowed;
+  postpone_deadline();
   shard_.counters.keepalives.add();
   if ((frame.header.flags & proto::kNoReply) == 0) replies.add(proto::kKeepaliveAck);
+  return proto::ErrorCode::kNone;
 }
 
-void Session::handle_message(const proto::Frame& frame, MonoTime now, Replies& replies) {
+proto::ErrorCode Session::handle_message(const proto::Frame& frame, MonoTime now,
+                                         Replies& replies) {
   proto::Message message;
   if (const auto error = proto::decode_message(frame.payload, message);
       error != proto::ErrorCode::kNone) {
-    return fail(error, CloseReason::kProtocolError);
+    return error;
   }
-  if (fsm_.on_message(now) != SessionStep::kAlive) {
-    return fail(proto::ErrorCode::kNotAllowed, CloseReason::kProtocolError);
-  }
-  file_deadline();
+  if (fsm_.on_message(now) != SessionStep::kAlive) return proto::ErrorCode::kNotAllowed;
+  postpone_deadline();
   shard_.counters.messages.add();
   std::array<std::byte, proto::kMessageAckFrameSize> ack;
   replies.add(std::span(ack).first(proto::encode_message_ack(message.id, ack)));
+  return proto::ErrorCode::kNone;
 }
 
-void Session::handle_logout(MonoTime now, Replies& replies) {
-  if (fsm_.on_logout(now) != SessionStep::kLogout) {
-    return fail(proto::ErrorCode::kNotAllowed, CloseReason::kProtocolError);
-  }
+proto::ErrorCode Session::handle_logout(MonoTime now, Replies& replies) {
+  if (fsm_.on_logout(now) != SessionStep::kLogout) return proto::ErrorCode::kNotAllowed;
   shard_.counters.logouts.add();
+  end(CloseReason::kLogout);
   replies.add(proto::kLogoutAck);
   replies.flush();
-  end(CloseReason::kLogout);
   finish();
+  return proto::ErrorCode::kNone;
 }
 
-void Session::handle_login(const proto::Frame& frame, MonoTime now) {
+proto::ErrorCode Session::handle_login(const proto::Frame& frame, MonoTime now) {
   proto::Login login;
   if (const auto error = proto::decode_login(frame.payload, login);
       error != proto::ErrorCode::kNone) {
-    return fail(error, CloseReason::kProtocolError);
+    return error;
   }
-  if (fsm_.on_login() != SessionStep::kSubmitLogin) {
-    return fail(proto::ErrorCode::kNotAllowed, CloseReason::kProtocolError);
-  }
+  if (fsm_.on_login() != SessionStep::kSubmitLogin) return proto::ErrorCode::kNotAllowed;
   const auto timeout = negotiate(shard_.options.timeouts, login.interval_ms,
                                  static_cast<std::uint32_t>(shard_.jitter()));
-  shard_.host.submit_login({{login.uid, login.device, ref(), now}, {now, timeout, login.version}});
+  try {
+    shard_.host.submit_login(
+        {{login.uid, login.device, ref(), now}, {now, timeout, login.version}});
+  } catch (const std::bad_alloc&) {
+    return proto::ErrorCode::kServerFull;
+  }
+  return proto::ErrorCode::kNone;
 }
 
 void Session::on_login_decided(const LoginDecision& decision, const LoginTerms& terms) {
   PULSEWHEEL_CHECK(fsm_.state() == SessionState::kLoginPending);
+  const SessionPtr self(*this);  // no read is pending that would keep it
   if (decision.verdict != LoginVerdict::kAccepted) return refuse_login(decision.verdict);
   user_ = decision.user;
   fsm_.on_login_accepted(terms.login_at, terms.timeout);
@@ -291,10 +305,14 @@ void Session::refuse_login(LoginVerdict verdict) {
        CloseReason::kLoginRefused);
 }
 
-/// Tells the wheel when silence becomes final. On the packet path: one store, as long as the
-/// deadline only moves later.
+/// Tells the wheel when silence becomes final.
 void Session::file_deadline() noexcept {
   shard_.wheel.arm(*this, shard_.clock.ceil(fsm_.deadline()));
+}
+
+/// The same on the packet path, where the deadline only moves later: one store.
+void Session::postpone_deadline() noexcept {
+  TimeWheel::postpone(*this, shard_.clock.ceil(fsm_.deadline()));
 }
 
 // --- The end ------------------------------------------------------------------------------------
@@ -320,7 +338,7 @@ void Session::dismiss() noexcept {
   std::array<std::byte, proto::kGoawayFrameSize> bytes;
   const std::size_t size =
       proto::encode_goaway({.reason = proto::GoawayReason::kTimeout, .retry_after_ms = 0}, bytes);
-  send(std::span(bytes).first(size));
+  if (!backlog_) write_some(std::span(bytes).first(size));
   release_socket();
 }
 
@@ -329,9 +347,7 @@ void Session::go_away(proto::GoawayReason goaway, CloseReason reason) {
   std::array<std::byte, proto::kGoawayFrameSize> bytes;
   const std::size_t size =
       proto::encode_goaway({.reason = goaway, .retry_after_ms = retry_after_ms()}, bytes);
-  send(std::span(bytes).first(size));
-  end(reason);
-  finish();
+  end_with(std::span(bytes).first(size), reason);
 }
 
 std::uint32_t Session::retry_after_ms() {
@@ -347,8 +363,14 @@ void Session::fail(proto::ErrorCode code, CloseReason reason) {
   shard_.host.report_refusal(*this, code);
   std::array<std::byte, proto::kErrorFrameSizeMax> bytes;
   const std::size_t size = proto::encode_error({code, proto::error_text(code)}, bytes);
-  send(std::span(bytes).first(size));
+  end_with(std::span(bytes).first(size), reason);
+}
+
+/// The end comes first: a peer that does not read its last frame does not change the reason.
+void Session::end_with(std::span<const std::byte> last_frame, CloseReason reason) {
+  const SessionPtr self(*this);  // the send may release the socket
   end(reason);
+  send(last_frame);
   finish();
 }
 
@@ -365,12 +387,7 @@ void Session::end(CloseReason reason) {
 void Session::finish() {
   if (!socket_.is_open()) return;
   finishing_ = true;
-  drop_spill();
-  filled_ = 0;
-  if (!backlog_) {
-    boost::system::error_code ignored;  // the peer may be gone already
-    socket_.shutdown(ShardSocket::shutdown_send, ignored);
-  }
+  if (!backlog_) shut_down_sending();
   shard_.wheel.arm(*this, shard_.clock.ceil(MonoClock::now() + shard_.options.finish_timeout));
   do_read();
 }
@@ -393,29 +410,56 @@ void Session::release_socket() noexcept {
 
 // --- Writing ------------------------------------------------------------------------------------
 
-/// Sends at once what the socket takes and queues the rest. False: the session has ended.
-bool Session::send(std::span<const std::byte> bytes) {
-  if (!socket_.is_open() || finishing_) return false;
-  if (backlog_) return queue(bytes);
-  const ssize_t n =
-      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (n < 0 && errno != EAGAIN && errno != EINTR) return true;  // the pending read will report it
-  const auto sent = static_cast<std::size_t>(std::max<ssize_t>(n, 0));
-  shard_.counters.bytes_sent.add(sent);
-  return sent == bytes.size() || queue(bytes.subspan(sent));
+/// Sends what the socket takes at once and queues the rest. A backlog that passes its cap ends
+/// the session.
+void Session::send(std::span<const std::byte> bytes) {
+  if (!socket_.is_open() || finishing_) return;
+  if (!backlog_) {
+    const auto sent = write_some(bytes);
+    if (!sent) {
+      send_failed_ = true;  // for the pending read, which comes behind what the peer sent before
+      return;
+    }
+    bytes = bytes.subspan(*sent);
+  }
+  if (!bytes.empty()) queue(bytes);
 }
 
-bool Session::queue(std::span<const std::byte> bytes) {
-  if (!backlog_) backlog_ = std::make_unique<Backlog>();
-  const std::size_t waiting = backlog_->bytes.size() - backlog_->sent;
-  if (waiting + bytes.size() > shard_.options.backlog_bytes_max) {
-    end(CloseReason::kSlowConsumer);
-    release_socket();
-    return false;
+/// Returns how much of `bytes` the socket took; nullopt when the connection has failed.
+std::optional<std::size_t> Session::write_some(std::span<const std::byte> bytes) noexcept {
+  const ssize_t n =
+      ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  if (n < 0) return std::nullopt;
+  const auto sent = static_cast<std::size_t>(n);
+  shard_.counters.bytes_sent.add(sent);
+  return sent;
+}
+
+/// Keeps `bytes` until the socket takes them. Beyond the cap, or without memory for them, the
+/// session ends.
+void Session::queue(std::span<const std::byte> bytes) {
+  try {
+    if (!backlog_) backlog_ = std::make_unique<Backlog>();
+    if (backlog_->append(bytes, shard_.options.backlog_bytes_max)) {
+      shard_.counters.backlog_bytes.add(static_cast<std::int64_t>(bytes.size()));
+      return do_wait_writable();
+    }
+  } catch (const std::bad_alloc&) {  // as good as a cap
   }
-  backlog_->bytes.insert(backlog_->bytes.end(), bytes.begin(), bytes.end());
-  shard_.counters.backlog_bytes.add(static_cast<std::int64_t>(bytes.size()));
-  do_wait_writable();
+  end(CloseReason::kSlowConsumer);
+  release_socket();
+}
+
+bool Session::Backlog::append(std::span<const std::byte> more, std::size_t waiting_max) {
+  const std::size_t waiting = bytes.size() - sent;
+  if (waiting + more.size() > waiting_max) return false;
+  // A peer that always reads a little late must not make the part that is sent grow for ever.
+  if (sent >= waiting) {
+    bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(sent));
+    sent = 0;
+  }
+  bytes.insert(bytes.end(), more.begin(), more.end());
   return true;
 }
 
@@ -431,21 +475,19 @@ void Session::do_wait_writable() {
 void Session::on_writable(const boost::system::error_code& error) {
   write_waiting_ = false;
   if (!socket_.is_open() || !backlog_) return;
-  if (error) return on_peer_closed(CloseReason::kPeerReset);
   const auto rest = std::span<const std::byte>(backlog_->bytes).subspan(backlog_->sent);
-  const ssize_t n =
-      ::send(socket_.native_handle(), rest.data(), rest.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (n < 0 && errno != EAGAIN && errno != EINTR) return on_peer_closed(CloseReason::kPeerReset);
-  const auto sent = static_cast<std::size_t>(std::max<ssize_t>(n, 0));
-  shard_.counters.bytes_sent.add(sent);
-  shard_.counters.backlog_bytes.add(-static_cast<std::int64_t>(sent));
-  backlog_->sent += sent;
-  if (backlog_->sent < backlog_->bytes.size()) return do_wait_writable();
+  const auto sent = error ? std::nullopt : write_some(rest);
+  if (!sent) return on_peer_closed(CloseReason::kPeerReset);
+  shard_.counters.backlog_bytes.add(-static_cast<std::int64_t>(*sent));
+  backlog_->sent += *sent;
+  if (*sent < rest.size()) return do_wait_writable();
   backlog_.reset();
-  if (finishing_) {
-    boost::system::error_code ignored;
-    socket_.shutdown(ShardSocket::shutdown_send, ignored);
-  }
+  if (finishing_) shut_down_sending();
+}
+
+void Session::shut_down_sending() noexcept {
+  boost::system::error_code ignored;  // the peer may be gone already
+  socket_.shutdown(ShardSocket::shutdown_send, ignored);
 }
 
 void Session::drop_backlog() noexcept {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -85,42 +86,60 @@ class Session final : private TimerHook {
   struct ReadHandler;
   class Replies;
   struct Backlog {
+    /// False, with nothing appended, when more than `waiting_max` bytes would wait. Amortised
+    /// O(more); takes at most twice `waiting_max`, but for the growth of a vector.
+    [[nodiscard]] bool append(std::span<const std::byte> more, std::size_t waiting_max);
+
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
   };
   struct Spill {
+    explicit Spill(std::size_t frame_size)
+        : bytes(std::make_unique_for_overwrite<std::byte[]>(frame_size)), size(frame_size) {}
+
     std::unique_ptr<std::byte[]> bytes;
-    std::size_t size = 0;  // of the whole frame
+    std::size_t size;  // of the whole frame
     std::size_t filled = 0;
   };
 
   void do_read();
   void on_read(const boost::system::error_code& error, std::size_t size);
   void process_input(MonoTime now);
-  void handle_frame(const proto::Frame& frame, MonoTime now, Replies& replies);
-  void handle_login(const proto::Frame& frame, MonoTime now);
-  void handle_keepalive(const proto::Frame& frame, MonoTime now, Replies& replies);
-  void handle_message(const proto::Frame& frame, MonoTime now, Replies& replies);
-  void handle_logout(MonoTime now, Replies& replies);
-  void file_deadline() noexcept;
-  void keep_rest(std::size_t used) noexcept;
-  [[nodiscard]] bool begin_spill(std::span<const std::byte> begun, std::size_t frame_size);
+  [[nodiscard]] proto::ErrorCode keep_rest(std::span<const std::byte> rest, std::size_t frame_size);
+  [[nodiscard]] proto::ErrorCode begin_spill(std::span<const std::byte> begun,
+                                             std::size_t frame_size);
   void drop_spill() noexcept;
 
-  bool send(std::span<const std::byte> bytes);
-  bool queue(std::span<const std::byte> bytes);
+  // What is wrong with the frame; kNone: it is handled.
+  [[nodiscard]] proto::ErrorCode handle_frame(const proto::Frame& frame, MonoTime now,
+                                              Replies& replies);
+  [[nodiscard]] proto::ErrorCode handle_login(const proto::Frame& frame, MonoTime now);
+  [[nodiscard]] proto::ErrorCode handle_keepalive(const proto::Frame& frame, MonoTime now,
+                                                  Replies& replies);
+  [[nodiscard]] proto::ErrorCode handle_message(const proto::Frame& frame, MonoTime now,
+                                                Replies& replies);
+  [[nodiscard]] proto::ErrorCode handle_logout(MonoTime now, Replies& replies);
+  void file_deadline() noexcept;
+  void postpone_deadline() noexcept;
+
+  void send(std::span<const std::byte> bytes);
+  std::optional<std::size_t> write_some(std::span<const std::byte> bytes) noexcept;
+  void queue(std::span<const std::byte> bytes);
   void do_wait_writable();
   void on_writable(const boost::system::error_code& error);
   void drop_backlog() noexcept;
+  void shut_down_sending() noexcept;
 
   void fail(proto::ErrorCode code, CloseReason reason);
   void refuse_login(LoginVerdict verdict);
   void end(CloseReason reason);
+  void end_with(std::span<const std::byte> last_frame, CloseReason reason);
   void finish();
   void on_peer_closed(CloseReason reason);
 
   [[nodiscard]] std::uint32_t retry_after_ms();
   [[nodiscard]] proto::Stage stage() const noexcept;
+  [[nodiscard]] bool takes_frames() const noexcept;
   [[nodiscard]] std::span<const std::byte> input() const noexcept;
 
   void add_reference() noexcept { ++references_; }
@@ -136,7 +155,8 @@ class Session final : private TimerHook {
   std::uint8_t filled_ = 0;     // bytes of buffer_
   bool reading_ = false;        // a read is pending
   bool write_waiting_ = false;  // a wait for writability is pending
-  bool finishing_ = false;      // the last frame is sent: what still arrives is thrown away
+  bool send_failed_ = false;    // the connection is reset, and the next read says so
+  bool finishing_ = false;      // the last frame is sent or queued: nothing follows it
   std::unique_ptr<Backlog> backlog_;
   std::unique_ptr<Spill> spill_;
   std::array<std::byte, kReadBufferSize> buffer_;
