@@ -1,0 +1,85 @@
+// Daemon: the real pulsewheeld as a child process, on free ports, with a state folder of its own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/temporary_folder.h"
+
+namespace pulsewheel::test {
+
+/// How a child ended, and what it said.
+struct Ended {
+  int exit_code = -1;  // -1: by a signal
+  std::string log;
+};
+
+/// Runs a program to its end. For command lines that do not serve.
+Ended run_program(const std::vector<std::string>& arguments);
+
+class Daemon {
+ public:
+  struct Options {
+    std::vector<std::string> sets{};     // over those of kQuick
+    std::uint64_t descriptor_limit = 0;  // 0: as inherited
+    std::string state_dir{};             // empty: one of its own
+  };
+
+  /// Short times, so that a test sees a timeout in about a second.
+  static constexpr const char* kQuick[] = {"presence.tick=50ms",          "presence.timeout=1s",
+                                           "presence.timeout_min=100ms",  "server.login_timeout=1s",
+                                           "server.max_connections=1000", "drain.window=200ms",
+                                           "drain.retry_after=100ms"};
+
+  Daemon() : Daemon(Options{}) {}
+  /// Starts it and waits until it listens. Fails the test (throws) when it ends instead.
+  explicit Daemon(Options options);
+  /// Kills what still runs.
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  /// Starts one that is expected to end by itself, and waits for that.
+  static Ended run_to_end(Options options);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::uint16_t http_port() const { return http_port_; }
+  [[nodiscard]] std::string state_dir() const { return state_dir_; }
+  [[nodiscard]] std::string log() const { return read_file(folder_ / "log"); }
+
+  /// The edges in a file of the state folder so far.
+  [[nodiscard]] std::vector<nlohmann::json> edges(const std::string& file = "events.jsonl") const;
+  /// The same, once there are `count` at least; fewer when that takes too long.
+  [[nodiscard]] std::vector<nlohmann::json> wait_for_edges(
+      std::size_t count, const std::string& file = "events.jsonl") const;
+
+  struct Answer {
+    int status = 0;
+    std::string body;
+  };
+  [[nodiscard]] Answer get(const std::string& target) const;
+  /// One value of /metrics, summed over the series whose line starts with `series`.
+  [[nodiscard]] double metric(const std::string& series) const;
+
+  void signal(int number) const;
+  /// Waits for its end. Exit code, or -1 when a signal ended it.
+  int wait();
+
+ private:
+  static std::vector<std::string> arguments(const Options& options, const std::string& state_dir,
+                                            const std::string& ports_file);
+
+  TemporaryFolder folder_;
+  std::string state_dir_;
+  pid_t pid_ = -1;
+  std::uint16_t port_ = 0;
+  std::uint16_t http_port_ = 0;
+};
+
+}  // namespace pulsewheel::test
