@@ -123,8 +123,9 @@ constexpr Key<Config> kSectionKeys[] = {
         "it turns to its deadlines."),
     key<&C::server, &C::Server::expiry_budget>(
         "server.expiry_budget", IntegerKind{1, kMillion}, kOnRestart,
-        "Deadlines that a shard looks at in one round of its loop. More are left for the next "
-        "round, so that the end of very many users at once does not hold up packets."),
+        "Expired deadlines that a shard acts on in one round of its loop. More are left for the "
+        "next "
+        "one, so that the end of very many users at once does not hold up packets."),
     key<&C::server, &C::Server::backlog_bytes_max>(
         "server.backlog_bytes_max", SizeKind{1'024, 16 << 20}, kOnRestart,
         "Bytes that may wait to be sent to one client. A client that does not read and would pass "

@@ -138,9 +138,17 @@ void Shard::run_round() {
   hand_on_edges();
   flush_mail();
   arm_wakeup();
-  counters_.rounds.add();
-  counters_.loop_delay.observe(MonoClock::now() - began);
+  note_length(MonoClock::now() - began);
   context_.round_began = MonoTime{};
+}
+
+/// Rounds are budgeted to a few milliseconds of work: a long one waited for a processor.
+void Shard::note_length(Duration length) {
+  counters_.rounds.add();
+  counters_.loop_delay.observe(length);
+  if (length < kLongRound) return;
+  log::warn("long_round", "a round of shard {} took {} ms: is this machine overloaded?",
+            options_.index, std::chrono::duration_cast<milliseconds>(length).count());
 }
 
 /// A round that began late: the process was stopped, or the machine is overloaded. Clients kept

@@ -38,7 +38,7 @@ struct ShardOptions {
   std::size_t connections_max = 100'000;  // of this shard; beyond: GOAWAY (busy)
   std::size_t accept_burst = 32;          // connections accepted per listener and round
   std::size_t handlers_max = 128;         // handlers polled per round
-  std::size_t expiry_budget = 1'024;      // expired hooks handled per round
+  std::size_t expiry_budget = 512;        // expired hooks handled per round
   std::size_t accept_queue_max = 4'096;   // the listen backlog
   Duration statistics_interval{0};        // 0: none
 };
@@ -141,6 +141,8 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
   /// Hooks that the wheel visits for each one that may be handled in a round: looking at a hook
   /// is that much cheaper than declaring its session silent.
   static constexpr std::size_t kVisitsPerHandled = 16;
+  /// A round of this length is worth a line in the log.
+  static constexpr Duration kLongRound = std::chrono::milliseconds{50};
   /// A round that begins this late counts as a stall even where a tick is shorter.
   static constexpr Duration kStallMin = std::chrono::milliseconds{250};
   /// Behind an expiry, sockets are closed by so many (about 1.5 ms) each kCloseStep: a mass expiry
@@ -174,6 +176,7 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
   [[nodiscard]] bool has_work() const noexcept;
   void poll_handlers();
   void note_stall();
+  void note_length(Duration length);
   void serve_input_drain();
   void expire();
   void sort_in(HookList& expired);
