@@ -19,12 +19,29 @@ using WallTime = std::chrono::system_clock::time_point;
 /// clock step should show.
 class WallClockMapping {
  public:
-  WallClockMapping() noexcept : wall_(std::chrono::system_clock::now()), mono_(MonoClock::now()) {}
+  /// Takes both clocks' time at one moment: the wall clock is read between two readings of the
+  /// other, and of a few attempts the tightest counts. So a thread that loses its CPU in between
+  /// does not shift what it writes.
+  WallClockMapping() noexcept {
+    Duration tightest = Duration::max();
+    for (int attempt = 0; attempt < kAttempts && tightest > kTightEnough; ++attempt) {
+      const MonoTime before = MonoClock::now();
+      const WallTime wall = std::chrono::system_clock::now();
+      const Duration width = MonoClock::now() - before;
+      if (width >= tightest) continue;
+      tightest = width;
+      wall_ = wall;
+      mono_ = before + width / 2;
+    }
+  }
   [[nodiscard]] WallTime to_wall(MonoTime t) const noexcept {
     return wall_ + std::chrono::duration_cast<WallTime::duration>(t - mono_);
   }
 
  private:
+  static constexpr int kAttempts = 4;
+  static constexpr Duration kTightEnough = std::chrono::microseconds{1};
+
   WallTime wall_;
   MonoTime mono_;
 };
