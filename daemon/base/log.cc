@@ -260,7 +260,7 @@ class Logger::Core : public std::enable_shared_from_this<Core> {
 
  private:
   [[nodiscard]] bool admit(Kind kind) noexcept;
-  void push(Line&& line) noexcept;
+  void push(Line line) noexcept;
 
   void run();
   [[nodiscard]] bool take_lines();
@@ -320,9 +320,9 @@ void Logger::Core::write(Level level, Kind kind, Fields fields, fmt::string_view
 }
 
 /// Makes room by dropping the oldest line.
-void Logger::Core::push(Line&& line) noexcept {
+void Logger::Core::push(Line line) noexcept {
   for (int attempt = 0; attempt < kPushAttempts; ++attempt) {
-    if (queue_.try_push(std::move(line))) {
+    if (queue_.try_push(line)) {
       wake_.raise();
       return;
     }

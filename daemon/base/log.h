@@ -44,7 +44,7 @@ struct Options {
 /// nothing at run time.
 class Kind {
  public:
-  // Implicit, so that a call can just name the kind.
+  // Implicit, so that a call can just name the kind. NOLINTNEXTLINE(google-explicit-constructor)
   consteval Kind(const char* name) : name_(name), hash_(hash_of(name)) {}
 
   [[nodiscard]] const char* name() const noexcept { return name_; }

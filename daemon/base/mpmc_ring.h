@@ -43,7 +43,7 @@ class MpmcRing {
   MpmcRing& operator=(const MpmcRing&) = delete;
 
   /// Moves from `value` only on success; false when full. No allocation.
-  [[nodiscard]] bool try_push(T&& value) noexcept {
+  [[nodiscard]] bool try_push(T& value) noexcept {
     std::size_t position = 0;
     Cell* const cell = take_turn(tail_, 0, position);
     if (cell == nullptr) return false;

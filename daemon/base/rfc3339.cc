@@ -1,6 +1,7 @@
 #include "daemon/base/rfc3339.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace pulsewheel {
 namespace {
@@ -17,13 +18,16 @@ char* put_digits(char* out, unsigned value, int digits) noexcept {
 }  // namespace
 
 char* Rfc3339Writer::write(WallTime time, char* out) noexcept {
-  using std::chrono::floor;
-  const auto second = floor<std::chrono::seconds>(time);
-  if (second != second_) render_second(second);
+  // By hand: std::chrono::floor to seconds overflows on its way back near WallTime::min().
+  constexpr std::int64_t kNanosPerSecond = 1'000'000'000;
+  const std::int64_t total = std::chrono::nanoseconds{time.time_since_epoch()}.count();
+  const std::int64_t nanos = ((total % kNanosPerSecond) + kNanosPerSecond) % kNanosPerSecond;
+  const std::chrono::seconds seconds{total / kNanosPerSecond -
+                                     (total % kNanosPerSecond < 0 ? 1 : 0)};
+  if (const std::chrono::sys_seconds second{seconds}; second != second_) render_second(second);
   out = std::copy(text_.begin(), text_.end(), out);
   *out++ = '.';
-  const auto micros = floor<std::chrono::microseconds>(time - second).count();
-  out = put_digits(out, static_cast<unsigned>(micros), 6);
+  out = put_digits(out, static_cast<unsigned>(nanos / 1'000), 6);
   *out++ = 'Z';
   return out;
 }

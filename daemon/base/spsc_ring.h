@@ -44,7 +44,7 @@ class SpscRing {
   SpscRing& operator=(const SpscRing&) = delete;
 
   /// Producer. Moves from `value` only on success; false when full. O(1), no allocation.
-  [[nodiscard]] bool try_push(T&& value) noexcept {
+  [[nodiscard]] bool try_push(T& value) noexcept {
     const std::size_t tail = tail_.load(std::memory_order_relaxed);
     if (tail - head_seen_ > mask_) {
       head_seen_ = head_.load(std::memory_order_acquire);

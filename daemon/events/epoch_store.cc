@@ -64,7 +64,7 @@ void make_folder(const std::string& path) {
 int lock_folder(const std::string& state_dir) {
   const std::string path = state_dir + "/lock";
   Descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
-  if (fd.get() < 0) fail("cannot open the lock file of the state folder,", path);
+  if (fd.get() < 0) fail("cannot use the state folder: cannot open", path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
       throw StateError("the state folder '" + state_dir +

@@ -40,7 +40,7 @@ bool Sequencer::submit(ShardIndex shard, EdgeBatch&& batch) {
       in_flight + edges <= options_.edges_in_flight_max) {
     auto submission =
         std::make_shared<Submission>(Submission{std::move(batch), lane.dropped.value()});
-    if (lane.ring.try_push(std::move(submission))) {
+    if (lane.ring.try_push(submission)) {
       lane.submitted.add(edges);
       wake_.raise();
       return true;

@@ -10,6 +10,11 @@
 namespace pulsewheel {
 namespace {
 
+template <class T>
+bool push(MpmcRing<T>& ring, T value) {
+  return ring.try_push(value);
+}
+
 TEST(MpmcRingTest, EmptyRingGivesNothing) {
   MpmcRing<int> ring(4);
   EXPECT_EQ(ring.try_pop(), std::nullopt);
@@ -21,7 +26,7 @@ TEST(MpmcRingTest, ElementsComeOutInTheOrderTheyWentInRoundAfterRound) {
   int next_out = 0;
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < round % 5; ++i)
-      ASSERT_TRUE(ring.try_push(int{next_in++}));
+      ASSERT_TRUE(push(ring, int{next_in++}));
     for (int i = 0; i < round % 5; ++i)
       ASSERT_EQ(ring.try_pop(), next_out++);
     ASSERT_EQ(ring.try_pop(), std::nullopt);
@@ -31,10 +36,10 @@ TEST(MpmcRingTest, ElementsComeOutInTheOrderTheyWentInRoundAfterRound) {
 TEST(MpmcRingTest, FullRingRefusesAndLeavesTheValueAlone) {
   MpmcRing<std::unique_ptr<int>> ring(1);
   EXPECT_EQ(ring.capacity(), 2U);
-  ASSERT_TRUE(ring.try_push(std::make_unique<int>(1)));
-  ASSERT_TRUE(ring.try_push(std::make_unique<int>(2)));
+  ASSERT_TRUE(push(ring, std::make_unique<int>(1)));
+  ASSERT_TRUE(push(ring, std::make_unique<int>(2)));
   auto third = std::make_unique<int>(3);
-  EXPECT_FALSE(ring.try_push(std::move(third)));
+  EXPECT_FALSE(ring.try_push(third));
   EXPECT_NE(third, nullptr);
 }
 
@@ -43,7 +48,7 @@ TEST(MpmcRingTest, DestroysEachElementOnce) {
   {
     MpmcRing<std::shared_ptr<int>> ring(8);
     for (int i = 0; i < 6; ++i)
-      ASSERT_TRUE(ring.try_push(std::shared_ptr<int>(alive)));
+      ASSERT_TRUE(push(ring, std::shared_ptr<int>(alive)));
     static_cast<void>(ring.try_pop());
     EXPECT_EQ(alive.use_count(), 1 + 5);
   }
@@ -61,7 +66,7 @@ TEST(MpmcRingTest, ManyThreadsPassEveryElementOnce) {
     threads.emplace_back([&, side] {
       for (int i = 0; i < kEach; ++i) {
         auto value = std::make_unique<int>(side * kEach + i);
-        while (!ring.try_push(std::move(value)))
+        while (!ring.try_push(value))
           std::this_thread::yield();
       }
     });

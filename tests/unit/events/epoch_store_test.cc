@@ -99,6 +99,12 @@ TEST(EpochStoreTest, AFolderThatCannotBeMadeIsNamed) {
   EXPECT_NE(error.find("'/proc/pulsewheel'"), std::string::npos) << error;
 }
 
+TEST(EpochStoreTest, AFolderThatCannotBeWrittenIsNamed) {
+  const std::string error = error_of("/proc/self");  // nobody makes files there, not even root
+  EXPECT_TRUE(error.starts_with("cannot use the state folder: cannot open '/proc/self/lock': "))
+      << error;
+}
+
 TEST(EpochStoreTest, AnEpochThatCannotBeReplacedIsAnErrorAndLeavesNoTemporaryFile) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directory(folder / "epoch.tmp");
