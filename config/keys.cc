@@ -32,6 +32,7 @@ void assign(T& member, const Value& value) {
   }
 }
 
+/// When a changed value takes effect. Nothing is reloaded yet: SIGHUP says so.
 enum class Changes : std::uint8_t { kOnReload, kOnRestart };
 
 template <auto kSection, auto kMember>
@@ -55,7 +56,6 @@ constexpr Key<Config::Listener> listener_key(std::string_view name, Kind kind,
           [](Config::Listener& listener, const Value& value) { assign(listener.*kMember, value); }};
 }
 
-constexpr auto kOnReload = Changes::kOnReload;
 constexpr auto kOnRestart = Changes::kOnRestart;
 
 // Each array follows the order of its enumeration.
@@ -111,7 +111,7 @@ constexpr Key<Config> kSectionKeys[] = {
         "When "
         "systemd sets STATE_DIRECTORY, that folder is the default."),
     key<&C::server, &C::Server::login_timeout>(
-        "server.login_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnReload,
+        "server.login_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnRestart,
         "How long a connection may take to log in, counted from its accept."),
     key<&C::server, &C::Server::accept_burst>(
         "server.accept_burst", IntegerKind{1, 4'096}, kOnRestart,
@@ -160,16 +160,16 @@ constexpr Key<Config> kSectionKeys[] = {
         "one tick later, never earlier. A shorter tick wakes the daemon more often. At most "
         "timeout_min and server.login_timeout."),
     key<&C::presence, &C::Presence::timeout>(
-        "presence.timeout", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+        "presence.timeout", DurationKind{kTimeoutMin, kTimeoutMax}, kOnRestart,
         "How long after its last packet a user counts as online, when its client wishes for no "
         "keepalive interval of its own. The client is advised to send every two thirds of it. "
         "From timeout_min to timeout_max."),
     key<&C::presence, &C::Presence::timeout_min>(
-        "presence.timeout_min", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+        "presence.timeout_min", DurationKind{kTimeoutMin, kTimeoutMax}, kOnRestart,
         "The shortest timeout that a client can get. A client that wishes for an interval gets one "
         "and a half times that interval, or this."),
     key<&C::presence, &C::Presence::timeout_max>("presence.timeout_max",
-                                                 DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+                                                 DurationKind{kTimeoutMin, kTimeoutMax}, kOnRestart,
                                                  "The longest timeout that a client can get."),
     key<&C::presence, &C::Presence::on_disconnect>(
         "presence.on_disconnect", ChoiceKind{kOnDisconnectNames}, kOnRestart,
@@ -191,11 +191,11 @@ constexpr Key<Config> kSectionKeys[] = {
         "server.max_connections, since a user whose connection ended may linger."),
 
     key<&C::drain, &C::Drain::window>(
-        "drain.window", DurationKind{seconds{0}, minutes{10}}, kOnReload,
+        "drain.window", DurationKind{seconds{0}, minutes{10}}, kOnRestart,
         "The time over which the connections are closed, so that the clients do not all come back "
         "at once elsewhere."),
     key<&C::drain, &C::Drain::retry_after>(
-        "drain.retry_after", DurationKind{seconds{0}, hours{1}}, kOnReload,
+        "drain.retry_after", DurationKind{seconds{0}, hours{1}}, kOnRestart,
         "What a client is told to wait before it connects again. Each gets a little more or less "
         "than that."),
 
@@ -219,7 +219,7 @@ constexpr Key<Config> kSectionKeys[] = {
         "Edges that may wait for a slow disk. Those beyond it are dropped and counted; presence "
         "itself goes on."),
 
-    key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnReload,
+    key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnRestart,
                                  "The least severe lines that are written."),
     key<&C::log, &C::Log::format>("log.format", ChoiceKind{kLogFormatNames}, kOnRestart,
                                   "One line of text, or one line of JSON."),
@@ -227,10 +227,10 @@ constexpr Key<Config> kSectionKeys[] = {
                                        "\"stderr\", or the path of a file that is appended to and "
                                        "opened again on SIGUSR1."),
     key<&C::log, &C::Log::rate_limit>(
-        "log.rate_limit", IntegerKind{0, kMillion}, kOnReload,
+        "log.rate_limit", IntegerKind{0, kMillion}, kOnRestart,
         "Lines of one kind in a second; more are counted instead. 0: no limit."),
     key<&C::log, &C::Log::stats_interval>(
-        "log.stats_interval", DurationKind{seconds{1}, hours{24}, true}, kOnReload,
+        "log.stats_interval", DurationKind{seconds{1}, hours{24}, true}, kOnRestart,
         "How often a line with figures is written while anybody is connected. \"0s\": never."),
 };
 

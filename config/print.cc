@@ -98,7 +98,7 @@ std::string print_documented_defaults() {
                  "Stronger than this file are environment variables (PULSEWHEEL_PRESENCE_TICK for "
                  "tick in [presence]), and stronger than both is --set presence.tick=100ms on the "
                  "command line. A duration is written as \"1m30s\" with the units h, m, s, ms and "
-                 "us; a size as \"16KiB\" with B, KiB, MiB and GiB. SIGHUP reloads this file.");
+                 "us; a size as \"16KiB\" with B, KiB, MiB and GiB.");
   for (const Section& section : sections()) {
     text += "\n\n";
     append_comment(text, section.doc);
