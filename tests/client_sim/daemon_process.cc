@@ -35,7 +35,7 @@ std::uint64_t max_connections_for(std::uint64_t connections) {
 std::vector<std::string> arguments(const DaemonProcess::Setup& setup, const fs::path& folder) {
   std::vector<std::string> out{setup.program, "--config", folder / "pulsewheel.toml"};
   const auto set = [&out](const std::string& key_value) {
-    out.push_back("--set");
+    out.emplace_back("--set");
     out.push_back(key_value);
   };
   set("listener.0.port=0");
@@ -51,6 +51,7 @@ std::vector<std::string> arguments(const DaemonProcess::Setup& setup, const fs::
 /// Between fork() and exec(): nothing here allocates.
 [[noreturn]] void become_daemon(char* const* argv, int output, pid_t parent) noexcept {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::setpgid(0, 0);  // Ctrl-C is for the simulator, which stops its daemon in its own time
   if (::getppid() != parent) ::_exit(kExitSystem);  // it died before prctl()
   sigset_t none;
   sigemptyset(&none);

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <vector>
 
+#include "daemon/base/mutex.h"
 #include "tests/client_sim/judge.h"
 
 namespace pulsewheel::sim {
@@ -20,7 +20,7 @@ class EdgeInbox {
  public:
   /// Moves `batch` in and leaves it empty.
   void push(std::vector<UserEdge>& batch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     edges_.insert(edges_.end(), batch.begin(), batch.end());
     batch.clear();
     filled_.store(true, std::memory_order_release);
@@ -29,14 +29,14 @@ class EdgeInbox {
   /// Swaps what has come into `out`, which must be empty. One load when nothing has.
   void take(std::vector<UserEdge>& out) {
     if (!filled_.load(std::memory_order_acquire)) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     out.swap(edges_);
     filled_.store(false, std::memory_order_relaxed);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<UserEdge> edges_;
+  Mutex mutex_;
+  std::vector<UserEdge> edges_ PULSEWHEEL_GUARDED_BY(mutex_);
   std::atomic<bool> filled_{false};
 };
 

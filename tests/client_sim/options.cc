@@ -95,6 +95,8 @@ void add_run_flags(CLI::App& app, Options& options) {
                "allow a keepalive that is not shorter than the timeout");
   add_duration(app, "--tick", options.tick,
                "the daemon's tick (default: as in --set presence.tick, or 1s)");
+  add_duration(app, "--slack", options.slack,
+               "how long after the tick an offline edge is in time (default 250ms)");
   add_duration(
       app, "--grace", options.grace,
       "how long a late offline edge is waited for before it counts as missed (default 1s)");

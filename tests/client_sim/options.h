@@ -40,6 +40,7 @@ struct Options {
   std::optional<Duration> keepalive;  // nullopt: as LOGIN_ACK advises
   std::optional<Duration> timeout;    // nullopt: the server's choice
   std::optional<Duration> tick;       // nullopt: see tick_of()
+  Duration slack = std::chrono::milliseconds{250};
   Duration grace = std::chrono::seconds{1};
   double ramp = 0;  // connections a second; 0: as fast as they are answered
   Duration duration = std::chrono::seconds{60};  // after the ramp

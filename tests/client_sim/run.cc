@@ -1,5 +1,7 @@
 #include "tests/client_sim/run.h"
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -7,6 +9,8 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/client_sim/daemon_process.h"
 #include "tests/client_sim/daemon_usage.h"
@@ -47,11 +51,10 @@ class Run {
 
  private:
   void find_daemon();
-  void prepare_fleet();
+  void follow_edges(std::vector<std::string> files);
   void measure_base();
   [[nodiscard]] bool ramp();
   [[nodiscard]] bool hold();
-  void measure_full(MonoTime now);
   void finish();
   void collect_figures();
   [[nodiscard]] int conclude();
@@ -83,13 +86,15 @@ class Run {
 
 Run::Run(const Options& options) : options_(options), names_(std::random_device{}()) {
   rules_.tick = tick_of(options);
+  rules_.slack = options.slack;
   rules_.grace = options.grace;
   rules_.offline_on_disconnect = value_of(options.sets, "presence.on_disconnect") == "offline";
 }
 
 int Run::execute() {
+  std::signal(SIGINT, on_interrupt);
+  std::signal(SIGTERM, on_interrupt);
   find_daemon();
-  prepare_fleet();
   measure_base();
   if (ramp()) static_cast<void>(hold());
   finish();
@@ -117,19 +122,17 @@ void Run::find_daemon() {
   target_ = resolve(target);
   fleet_ = std::make_unique<Fleet>(options_, rules_, target_, names_, control_);
   figures_.judged = !edges.empty();
-  if (!figures_.judged) return;
+  if (figures_.judged) follow_edges(std::move(edges));
+}
+
+void Run::follow_edges(std::vector<std::string> files) {
   EdgeFollower::Setup setup;
-  setup.paths = edges;
+  setup.paths = std::move(files);
   setup.from_start = options_.spawn.has_value();
   setup.names = &names_;
   setup.inboxes = fleet_->inboxes();
   setup.users_per_inbox = fleet_->users_per_worker();
   follower_ = std::make_unique<EdgeFollower>(std::move(setup));
-}
-
-void Run::prepare_fleet() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
 }
 
 std::optional<ProcessUsage> Run::usage() const {
@@ -144,9 +147,13 @@ void Run::measure_base() {
 bool Run::pause(const std::string& what, double share) {
   std::this_thread::sleep_for(kLookInterval);
   progress_.show(what, share, fleet_->totals().progress, MonoClock::now());
+  if (interrupted.load(std::memory_order_relaxed)) {
+    progress_.say("pulsewheel-sim: interrupted; what follows is judged up to here");
+    return false;
+  }
   std::string why;
   if (daemon_ && !daemon_->running(why)) fail(kExitPromiseBroken, "the daemon " + why);
-  return !control_.failure() && !interrupted.load(std::memory_order_relaxed);
+  return !control_.failure();
 }
 
 bool Run::ramp() {
@@ -189,7 +196,7 @@ bool Run::hold() {
       std::max(options_.duration, options_.stop_all_at.value_or(Duration::zero()));
   while (true) {
     const MonoTime now = MonoClock::now();
-    if (!full_ && now - steady_began_ >= std::min(kMemorySettles, planned / 2)) measure_full(now);
+    if (!full_ && now - steady_began_ >= std::min(kMemorySettles, planned / 2)) full_ = usage();
     if (options_.stop_all_at && control_.phase() == Phase::kSteady &&
         now - steady_began_ >= *options_.stop_all_at) {
       // Until the workers have said what they owe, nothing may end the run.
@@ -200,10 +207,6 @@ bool Run::hold() {
     if (now >= until) return true;
     if (!pause("run", seconds(now - steady_began_) / seconds(until - steady_began_))) return false;
   }
-}
-
-void Run::measure_full(MonoTime) {
-  full_ = usage();
 }
 
 void Run::finish() {

@@ -12,17 +12,17 @@ void RunControl::owe_until(MonoTime t) noexcept {
 }
 
 void RunControl::fail(int exit_code, std::string why) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!failure_) failure_ = Failure{exit_code, std::move(why)};
 }
 
 std::optional<RunControl::Failure> RunControl::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
 void RunControl::note_trouble(const std::string& text) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto known = troubles_.find(text);
   if (known != troubles_.end()) {
     ++known->second;
@@ -32,7 +32,7 @@ void RunControl::note_trouble(const std::string& text) {
 }
 
 std::map<std::string, std::uint64_t> RunControl::troubles() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return troubles_;
 }
 

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "daemon/base/mutex.h"
 #include "daemon/base/time.h"
 
 namespace pulsewheel::sim {
@@ -58,9 +58,9 @@ class RunControl {
   std::atomic<Phase> phase_{Phase::kRamp};
   std::atomic<std::int64_t> began_ns_{0};
   std::atomic<std::int64_t> owed_ns_{0};
-  mutable std::mutex mutex_;
-  std::optional<Failure> failure_;                 // mutex_
-  std::map<std::string, std::uint64_t> troubles_;  // mutex_
+  mutable Mutex mutex_;
+  std::optional<Failure> failure_ PULSEWHEEL_GUARDED_BY(mutex_);
+  std::map<std::string, std::uint64_t> troubles_ PULSEWHEEL_GUARDED_BY(mutex_);
 };
 
 }  // namespace pulsewheel::sim

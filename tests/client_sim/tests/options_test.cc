@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
+#include <sstream>
+#include <string>
 #include <vector>
 
 namespace pulsewheel::sim {
@@ -9,12 +12,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-Options parse(std::vector<const char*> flags) {
-  flags.insert(flags.begin(), "pulsewheel-sim");
-  return parse_options(static_cast<int>(flags.size()), flags.data()).value();
+/// Flags are separated by spaces.
+Options parse(const std::string& flags) {
+  std::istringstream rest("pulsewheel-sim " + flags);
+  const std::vector<std::string> words(std::istream_iterator<std::string>(rest), {});
+  std::vector<const char*> argv;
+  for (const std::string& word : words)
+    argv.push_back(word.c_str());
+  return parse_options(static_cast<int>(argv.size()), argv.data()).value();
 }
 
-std::string refusal(const std::vector<const char*>& flags) {
+std::string refusal(const std::string& flags) {
   try {
     static_cast<void>(parse(flags));
   } catch (const UsageError& error) {
@@ -44,45 +52,11 @@ TEST(DurationTest, ReadsNumbersWithUnits) {
 }
 
 TEST(OptionsTest, TakesEveryFlag) {
-  const Options options = parse({"--spawn",
-                                 "daemon",
-                                 "--set",
-                                 "a=1",
-                                 "--set",
-                                 "b=2",
-                                 "--connections",
-                                 "10",
-                                 "--keepalive",
-                                 "1s",
-                                 "--timeout",
-                                 "3s",
-                                 "--ramp",
-                                 "5",
-                                 "--duration",
-                                 "2m",
-                                 "--silent-percent",
-                                 "1",
-                                 "--disconnect-percent",
-                                 "2",
-                                 "--logout-percent",
-                                 "3",
-                                 "--churn",
-                                 "4",
-                                 "--message-percent",
-                                 "5",
-                                 "--devices",
-                                 "2",
-                                 "--stop-all-at",
-                                 "60s",
-                                 "--seed",
-                                 "9",
-                                 "--report",
-                                 "r.json",
-                                 "--tick",
-                                 "100ms",
-                                 "--grace",
-                                 "2s",
-                                 "--keep"});
+  const Options options = parse(
+      "--spawn daemon --set a=1 --set b=2 --connections 10 --keepalive 1s --timeout 3s "
+      "--ramp 5 --duration 2m --silent-percent 1 --disconnect-percent 2 "
+      "--logout-percent 3 --churn 4 --message-percent 5 --devices 2 --stop-all-at 60s "
+      "--seed 9 --report r.json --tick 100ms --slack 3s --grace 2s --keep");
   EXPECT_EQ(options.spawn, "daemon");
   EXPECT_EQ(options.sets, (std::vector<std::string>{"a=1", "b=2"}));
   EXPECT_EQ(options.connections, 10U);
@@ -100,57 +74,48 @@ TEST(OptionsTest, TakesEveryFlag) {
   EXPECT_EQ(options.seed, 9U);
   EXPECT_EQ(options.report, "r.json");
   EXPECT_EQ(options.tick, 100ms);
+  EXPECT_EQ(options.slack, 3s);
   EXPECT_EQ(options.grace, 2s);
   EXPECT_TRUE(options.keep);
 }
 
 TEST(OptionsTest, SpawnNeedsNoProgram) {
-  EXPECT_EQ(parse({"--spawn"}).spawn, "");
-  EXPECT_EQ(parse({"--spawn", "--connections", "5"}).spawn, "");
+  EXPECT_EQ(parse("--spawn").spawn, "");
+  EXPECT_EQ(parse("--spawn --connections 5").spawn, "");
 }
 
 TEST(OptionsTest, OfAFlagGivenTwiceTheLastCounts) {
-  EXPECT_EQ(parse({"--spawn", "--seed", "1", "--seed", "2"}).seed, 2U);
+  EXPECT_EQ(parse("--spawn --seed 1 --seed 2").seed, 2U);
 }
 
 TEST(OptionsTest, NeedsExactlyOneDaemon) {
-  EXPECT_NE(refusal({}).find("either --target"), std::string::npos);
-  EXPECT_NE(refusal({"--spawn", "x", "--target", "h:1"}).find("either --target"),
-            std::string::npos);
-  EXPECT_NE(refusal({"--target", "h:1", "--set", "a=1"}).find("--set"), std::string::npos);
+  EXPECT_NE(refusal("").find("either --target"), std::string::npos);
+  EXPECT_NE(refusal("--spawn x --target h:1").find("either --target"), std::string::npos);
+  EXPECT_NE(refusal("--target h:1 --set a=1").find("--set"), std::string::npos);
 }
 
 TEST(OptionsTest, RefusesAKeepaliveThatIsNotShorterThanTheTimeout) {
-  EXPECT_EQ(refusal({"--spawn", "--keepalive", "29999ms"}), "(accepted)");
-  EXPECT_NE(refusal({"--spawn", "--keepalive", "30s"}).find("--expect-offline"), std::string::npos);
-  EXPECT_EQ(refusal({"--spawn", "--keepalive", "30s", "--expect-offline"}), "(accepted)");
-  EXPECT_EQ(refusal({"--spawn", "--keepalive", "30s", "--timeout", "31s"}), "(accepted)");
-  EXPECT_EQ(refusal({"--spawn", "--keepalive", "30s", "--set", "presence.timeout=45s"}),
-            "(accepted)");
+  EXPECT_EQ(refusal("--spawn --keepalive 29999ms"), "(accepted)");
+  EXPECT_NE(refusal("--spawn --keepalive 30s").find("--expect-offline"), std::string::npos);
+  EXPECT_EQ(refusal("--spawn --keepalive 30s --expect-offline"), "(accepted)");
+  EXPECT_EQ(refusal("--spawn --keepalive 30s --timeout 31s"), "(accepted)");
+  EXPECT_EQ(refusal("--spawn --keepalive 30s --set presence.timeout=45s"), "(accepted)");
 }
 
 TEST(OptionsTest, RefusesValuesOutOfRange) {
-  for (const std::vector<const char*>& flags : std::vector<std::vector<const char*>>{
-           {"--spawn", "--connections", "0"},
-           {"--spawn", "--connections", "1000001"},
-           {"--spawn", "--devices", "0"},
-           {"--spawn", "--devices", "5", "--connections", "4"},
-           {"--spawn", "--silent-percent", "101"},
-           {"--spawn", "--silent-percent", "60", "--logout-percent", "41"},
-           {"--spawn", "--churn", "-1"},
-           {"--spawn", "--duration", "soon"},
-           {"--spawn", "--keepalive", "0"},
-           {"--spawn", "--edges", "a", "--edges", "b", "--edges", "c"},
-           {"--spawn", "--no-such-flag"}}) {
-    EXPECT_NE(refusal(flags), "(accepted)") << flags.back();
+  for (const char* flags :
+       {"--connections 0", "--connections 1000001", "--devices 0", "--devices 5 --connections 4",
+        "--silent-percent 101", "--silent-percent 60 --logout-percent 41", "--churn -1",
+        "--duration soon", "--keepalive 0", "--edges a --edges b --edges c", "--no-such-flag"}) {
+    EXPECT_NE(refusal(std::string("--spawn ") + flags), "(accepted)") << flags;
   }
 }
 
 TEST(OptionsTest, TheTickIsThatOfTheSpawnedDaemon) {
-  EXPECT_EQ(tick_of(parse({"--spawn"})), 1s);
-  EXPECT_EQ(tick_of(parse({"--spawn", "--set", "presence.tick=100ms"})), 100ms);
-  EXPECT_EQ(tick_of(parse({"--spawn", "--set", "presence.tick=\"50ms\""})), 50ms);
-  EXPECT_EQ(tick_of(parse({"--spawn", "--set", "presence.tick=100ms", "--tick", "20ms"})), 20ms);
+  EXPECT_EQ(tick_of(parse("--spawn")), 1s);
+  EXPECT_EQ(tick_of(parse("--spawn --set presence.tick=100ms")), 100ms);
+  EXPECT_EQ(tick_of(parse("--spawn --set presence.tick=\"50ms\"")), 50ms);
+  EXPECT_EQ(tick_of(parse("--spawn --set presence.tick=100ms --tick 20ms")), 20ms);
 }
 
 TEST(OptionsTest, TheLastOfSeveralSetsCounts) {
