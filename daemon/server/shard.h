@@ -36,9 +36,9 @@ struct ShardOptions {
   PresenceRegistry::Options registry;
   bool own_descriptor_table = false;
   std::size_t connections_max = 100'000;  // of this shard; beyond: GOAWAY (busy)
-  std::size_t accept_burst = 32;          // connections accepted per listener and round
-  std::size_t handlers_max = 128;         // handlers polled per round
-  std::size_t expiry_budget = 512;        // expired hooks handled per round
+  std::size_t accept_burst = 16;          // connections accepted per listener and round
+  std::size_t handlers_max = 64;          // handlers polled per round
+  std::size_t expiry_budget = 256;        // expired hooks handled per round
   std::size_t accept_queue_max = 4'096;   // the listen backlog
   Duration statistics_interval{0};        // 0: none
 };

@@ -1,5 +1,6 @@
 #include "tests/client_sim/fleet.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,9 @@ constexpr std::uint32_t kConnectionsOfOneThread = 5'000;
 /// takes. A full queue drops the SYN, and the next one comes a second later.
 constexpr std::uint32_t kLoginsPendingMax = 1'024;
 constexpr std::uint32_t kLoginsPendingMin = 16;
+
+/// Of the threads with the clients: a third of the weight of the daemon's.
+constexpr int kClientsNice = 5;
 
 std::uint32_t divide_up(std::uint64_t n, std::uint64_t parts) {
   return static_cast<std::uint32_t>((n + parts - 1) / parts);
@@ -88,6 +92,9 @@ void Fleet::join() {
 void Fleet::run_worker(Worker& worker, std::size_t number) {
   set_thread_name("clients-" + std::to_string(number));
   block_all_signals_in_this_thread();
+  // Clients do not run on a server's processors. Here they do, and step back a little: what is
+  // measured is the daemon, not its competition with a hundred thousand phones for two cores.
+  ::setpriority(PRIO_PROCESS, 0, kClientsNice);
   // A worker inherits the standard streams and nothing else.
   const std::error_code failure = separate_descriptor_table(STDERR_FILENO + 1);
   if (failure && tables_needed_) {
