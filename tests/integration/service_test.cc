@@ -1,13 +1,10 @@
-// The daemon as a service: signals, draining, descriptor tables, health, other programs.
+// The daemon as a service: signals, draining, health, other programs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -20,23 +17,6 @@ namespace pulsewheel::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::vector<std::pair<pid_t, std::string>> threads_of(pid_t pid) {
-  std::vector<std::pair<pid_t, std::string>> threads;
-  for (const auto& task :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm") >> std::ws, name);
-    threads.emplace_back(std::stoi(task.path().filename()), name);
-  }
-  return threads;
-}
-
-std::size_t descriptors_of(pid_t pid, pid_t thread) {
-  const auto folder = "/proc/" + std::to_string(pid) + "/task/" + std::to_string(thread) + "/fd";
-  const std::filesystem::directory_iterator descriptors(folder);
-  return static_cast<std::size_t>(std::distance(begin(descriptors), end(descriptors)));
-}
 
 TEST(ServiceTest, TermSendsEverybodyAwayAndEndsTheirPresence) {
   Daemon daemon({.sets = {"presence.timeout=30s", "server.shards=2"}});
@@ -143,92 +123,6 @@ INSTANTIATE_TEST_SUITE_P(Languages, ExampleClientTest,
                          ::testing::Values(std::pair{"python3", "/client.py"},
                                            std::pair{"php", "/client.php"}),
                          [](const auto& test) { return std::string(test.param.first); });
-
-TEST(SimulatorTest, FindsNoBrokenPromise) {
-  const TemporaryFolder folder;
-  const Ended ended = run_program({PULSEWHEEL_SIM_PATH,
-                                   "--spawn",
-                                   PULSEWHEELD_PATH,
-                                   "--connections",
-                                   "500",
-                                   "--duration",
-                                   "8s",
-                                   "--silent-percent",
-                                   "10",
-                                   "--disconnect-percent",
-                                   "10",
-                                   "--logout-percent",
-                                   "10",
-                                   "--message-percent",
-                                   "20",
-                                   "--churn",
-                                   "20",
-                                   "--set",
-                                   "presence.timeout=2s",
-                                   "--set",
-                                   "presence.timeout_min=1s",
-                                   "--set",
-                                   "presence.tick=100ms",
-                                   "--report",
-                                   folder / "r.json"});
-  EXPECT_EQ(ended.exit_code, 0) << ended.log;
-  const auto report = nlohmann::json::parse(read_file(folder / "r.json"));
-  EXPECT_EQ(report.at("false_offline"), 0);
-  EXPECT_EQ(report.at("missed_offline"), 0);
-  EXPECT_EQ(report.at("duplicate_edges"), 0);
-  EXPECT_GT(report.at("logins"), 500);
-}
-
-#ifndef __SANITIZE_THREAD__  // it keys descriptors by number, and here a number means several
-
-class DescriptorTablesTest : public ::testing::Test {
- protected:
-  const Daemon daemon_{
-      {.sets = {"server.fd_tables=per-shard", "server.shards=3", "presence.timeout=30s"}}};
-};
-
-TEST_F(DescriptorTablesTest, EachShardHoldsOnlyItsOwnConnections) {
-  std::vector<Client> clients;
-  for (int i = 0; i < 60; ++i) {
-    clients.emplace_back(daemon_.port());
-    clients.back().login("user-" + std::to_string(i));
-  }
-  std::size_t shards = 0;
-  for (const auto& [thread, name] : threads_of(daemon_.pid())) {
-    if (name.rfind("pw-shard-", 0) != 0) continue;
-    ++shards;
-    EXPECT_LT(descriptors_of(daemon_.pid(), thread), 60U) << name;
-  }
-  EXPECT_EQ(shards, 3U);
-}
-
-TEST_F(DescriptorTablesTest, LoginsWhoseHomeIsAnIdleShardAreAnswered) {
-  for (int i = 0; i < 12; ++i) {  // one after the other: the other shards sleep meanwhile
-    Client client(daemon_.port());
-    EXPECT_GT(client.login("user-" + std::to_string(i)).session_id, 0U);
-  }
-}
-
-TEST_F(DescriptorTablesTest, SignalToAShardPutsNoByteIntoAClient) {
-  std::vector<Client> clients;
-  for (int i = 0; i < 30; ++i) {
-    clients.emplace_back(daemon_.port());
-    clients.back().login("user-" + std::to_string(i));
-  }
-  for (const auto& [thread, name] : threads_of(daemon_.pid())) {
-    if (name.rfind("pw-shard-", 0) == 0) ::syscall(SYS_tgkill, daemon_.pid(), thread, SIGUSR1);
-  }
-  for (Client& client : clients) {  // a stray byte would stand before the acknowledgement
-    client.send_keepalive();
-    client.expect(proto::FrameType::kKeepaliveAck);
-  }
-}
-
-TEST_F(DescriptorTablesTest, ClosedAdminConnectionEnds) {
-  EXPECT_EQ(daemon_.get("/livez").status, 200);  // reads to the FIN
-}
-
-#endif
 
 }  // namespace
 }  // namespace pulsewheel::test
