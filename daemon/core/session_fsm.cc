@@ -42,10 +42,11 @@ SessionFsm::SessionFsm(MonoTime accepted, Duration login_timeout) noexcept
     : last_packet_(accepted),
       timeout_ms_(to_wire_ms(std::chrono::ceil<std::chrono::milliseconds>(login_timeout), 0)) {}
 
-SessionStep SessionFsm::on_login() noexcept {
+SessionStep SessionFsm::on_login(std::uint32_t wished_interval_ms) noexcept {
   if (state_ == SessionState::kClosed) return SessionStep::kNone;
   if (state_ != SessionState::kAwaitingLogin) return SessionStep::kNotAllowed;
   state_ = SessionState::kLoginPending;
+  wished_interval_ms_ = wished_interval_ms;
   return SessionStep::kSubmitLogin;
 }
 
@@ -61,9 +62,19 @@ void SessionFsm::on_login_accepted(MonoTime login_at, NegotiatedTimeout timeout)
   timeout_ms_ = timeout.timeout_ms;
 }
 
-void SessionFsm::on_timeout_changed(NegotiatedTimeout timeout) noexcept {
-  PULSEWHEEL_CHECK(state_ == SessionState::kActive);
-  timeout_ms_ = timeout.timeout_ms;
+std::optional<NegotiatedTimeout> SessionFsm::on_policy_changed(const TimeoutPolicy& policy,
+                                                               std::uint32_t jitter,
+                                                               MonoTime now) noexcept {
+  using std::chrono::milliseconds;
+  if (state_ != SessionState::kActive) return std::nullopt;
+  const NegotiatedTimeout changed = negotiate(policy, wished_interval_ms_, jitter);
+  if (changed.timeout_ms == timeout_ms_) return std::nullopt;
+  const MonoTime before = deadline();
+  timeout_ms_ = changed.timeout_ms;
+  const MonoTime since_told = std::max(now, last_packet_) + timeout();
+  const Duration grace = std::min(before, since_told) - (last_packet_ + timeout());
+  grace_ms_ = to_wire_ms(std::chrono::ceil<milliseconds>(grace), 0);
+  return changed;
 }
 
 }  // namespace pulsewheel

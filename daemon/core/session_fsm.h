@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "daemon/base/time.h"
 
@@ -47,16 +48,18 @@ enum class SessionStep : std::uint8_t {
   kNotAllowed,   // the state forbids this packet: protocol error, close
 };
 
-/// Confined to its shard's thread; lives inside the Session (16 bytes). Invariant: from
+/// Confined to its shard's thread; lives inside the Session (24 bytes). Invariant: from
 /// construction on there is a deadline, so no state exists in which a silent peer stays for ever.
-/// The functions of the packet path are inline: a keepalive is one compare and one store.
+/// The functions of the packet path are inline: a keepalive is one compare and two stores.
 class SessionFsm {
  public:
   /// The login deadline counts from `accepted`, whatever is sent before LOGIN is complete.
   /// `login_timeout` is rounded up to whole milliseconds.
   SessionFsm(MonoTime accepted, Duration login_timeout) noexcept;
 
-  [[nodiscard]] SessionStep on_login() noexcept;
+  /// `wished_interval_ms` is what the client asks for now and whenever the policy changes; 0: it
+  /// leaves the choice to the server.
+  [[nodiscard]] SessionStep on_login(std::uint32_t wished_interval_ms = 0) noexcept;
   [[nodiscard]] SessionStep on_keepalive(MonoTime now) noexcept { return on_life(now); }
   [[nodiscard]] SessionStep on_message(MonoTime now) noexcept { return on_life(now); }
   /// The state stays kActive until close(), so that the end is reported like any other.
@@ -64,14 +67,25 @@ class SessionFsm {
 
   /// The home shard accepted; the LOGIN arrived at `login_at`. Requires kLoginPending.
   void on_login_accepted(MonoTime login_at, NegotiatedTimeout timeout) noexcept;
-  /// A live session gets a new timeout, counted from its last packet. Requires kActive.
-  void on_timeout_changed(NegotiatedTimeout timeout) noexcept;
+  /// The policy has changed: negotiates the client's wish anew. Returns what holds from now on, to
+  /// be told to the client, where that is another timeout; nullopt where nothing changes (the
+  /// interval follows the timeout) or the session is not active.
+  ///
+  /// A longer timeout counts from the last packet. A shorter one counts from `now` until the next
+  /// packet, but never makes the deadline later than it was: so nobody goes offline by a timeout
+  /// of which the client could not know yet, and nobody stays online longer for being told.
+  [[nodiscard]] std::optional<NegotiatedTimeout> on_policy_changed(const TimeoutPolicy& policy,
+                                                                   std::uint32_t jitter,
+                                                                   MonoTime now) noexcept;
   /// Idempotent.
   void close() noexcept { state_ = SessionState::kClosed; }
 
   [[nodiscard]] SessionState state() const noexcept { return state_; }
-  /// When silence becomes final: the login deadline before login, last packet + timeout after.
-  [[nodiscard]] MonoTime deadline() const noexcept { return last_packet_ + timeout(); }
+  /// When silence becomes final: the login deadline before login, last packet + timeout after; for
+  /// a timeout that was shortened since the last packet see on_policy_changed().
+  [[nodiscard]] MonoTime deadline() const noexcept {
+    return last_packet_ + timeout() + std::chrono::milliseconds{grace_ms_};
+  }
   /// The last complete valid packet; the accept before login.
   [[nodiscard]] MonoTime last_packet() const noexcept { return last_packet_; }
   [[nodiscard]] Duration timeout() const noexcept { return std::chrono::milliseconds{timeout_ms_}; }
@@ -81,17 +95,20 @@ class SessionFsm {
     if (state_ != SessionState::kActive) [[unlikely]]
       return not_active();
     last_packet_ = std::max(last_packet_, now);  // a deadline never moves back
+    grace_ms_ = 0;
     return SessionStep::kAlive;
   }
   [[nodiscard]] SessionStep not_active() const noexcept {
     return state_ == SessionState::kClosed ? SessionStep::kNone : SessionStep::kNotAllowed;
   }
 
-  MonoTime last_packet_;      // the accept, until login
-  std::uint32_t timeout_ms_;  // the login timeout, until login
+  MonoTime last_packet_;        // the accept, until login
+  std::uint32_t timeout_ms_;    // the login timeout, until login
+  std::uint32_t grace_ms_ = 0;  // beyond the timeout, since it was shortened until the next packet
+  std::uint32_t wished_interval_ms_ = 0;
   SessionState state_ = SessionState::kAwaitingLogin;
 };
 
-static_assert(sizeof(SessionFsm) == 16);
+static_assert(sizeof(SessionFsm) == 24);
 
 }  // namespace pulsewheel

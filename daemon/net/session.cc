@@ -263,7 +263,9 @@ proto::ErrorCode Session::handle_login(const proto::Frame& frame, MonoTime now) 
       error != proto::ErrorCode::kNone) {
     return error;
   }
-  if (fsm_.on_login() != SessionStep::kSubmitLogin) return proto::ErrorCode::kNotAllowed;
+  if (fsm_.on_login(login.interval_ms) != SessionStep::kSubmitLogin) {
+    return proto::ErrorCode::kNotAllowed;
+  }
   const auto timeout = negotiate(shard_.options.timeouts, login.interval_ms,
                                  static_cast<std::uint32_t>(shard_.jitter()));
   try {
@@ -294,8 +296,21 @@ void Session::on_login_decided(const LoginDecision& decision, const LoginTerms& 
                                .session_id = decision.session_id},
                               ack);
   send(std::span(ack).first(size));
+  apply_timeouts();               // what changed while the home shard decided
   process_input(shard_.stamp());  // what came in behind the LOGIN
   if (fsm_.state() != SessionState::kLoginPending) do_read();
+}
+
+void Session::apply_timeouts() {
+  const auto changed = fsm_.on_policy_changed(
+      shard_.options.timeouts, static_cast<std::uint32_t>(shard_.jitter()), shard_.stamp());
+  if (!changed) return;
+  const SessionPtr self(*this);  // the send may release the socket
+  file_deadline();
+  std::array<std::byte, proto::kSettingsFrameSize> bytes;
+  const std::size_t size = proto::encode_settings(
+      {.timeout_ms = changed->timeout_ms, .interval_ms = changed->interval_ms}, bytes);
+  send(std::span(bytes).first(size));
 }
 
 void Session::refuse_login(LoginVerdict verdict) {

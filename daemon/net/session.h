@@ -51,6 +51,12 @@ class Session final : private TimerHook {
   /// meanwhile the shard reports the end of an accepted login itself.
   void on_login_decided(const LoginDecision& decision, const LoginTerms& terms);
 
+  /// SessionOptions::timeouts have changed: negotiates anew, and where that gives another timeout,
+  /// moves the deadline as SessionFsm::on_policy_changed() says and tells the client by SETTINGS.
+  /// No effect on a session that is not logged in: it gets the new ones with its login.
+  /// Costs a send (2 us, most of it in the kernel): over many sessions, in portions.
+  void apply_timeouts();
+
   /// The wheel says that the deadline is reached. Declares the session silent, unless unread
   /// bytes lie in its socket: then they are read first and the next tick decides.
   void on_deadline(MonoTime now);

@@ -181,11 +181,109 @@ TEST(SessionFsmTest, ASecondLoginIsNotAllowedAndIsNoProofOfLife) {
   EXPECT_EQ(fsm.deadline(), kAccepted + seconds{31});
 }
 
-TEST(SessionFsmTest, AChangedTimeoutCountsFromTheLastPacket) {
+// --- The policy changes -------------------------------------------------------------------------
+
+/// What holds for a client that left the choice to the server.
+TimeoutPolicy policy_of(Duration timeout) {
+  return {.timeout_default = timeout, .timeout_min = milliseconds{1}, .timeout_max = hours{24}};
+}
+
+TEST(SessionFsmTest, LongerTimeoutCountsFromTheLastPacket) {
   SessionFsm fsm = active_session();
   EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{10}), SessionStep::kAlive);
-  fsm.on_timeout_changed({60'000, 40'000});
+  EXPECT_EQ(fsm.on_policy_changed(policy_of(seconds{60}), 0, kAccepted + seconds{35}),
+            (NegotiatedTimeout{60'000, 40'000}));
   EXPECT_EQ(fsm.deadline(), kAccepted + seconds{70});
+  EXPECT_EQ(fsm.timeout(), seconds{60});
+}
+
+TEST(SessionFsmTest, ShorterTimeoutCountsFromTheChangeUntilTheNextPacket) {
+  SessionFsm fsm = active_session();
+  EXPECT_EQ(fsm.on_policy_changed(policy_of(seconds{6}), 0, kAccepted + seconds{11}),
+            (NegotiatedTimeout{6'000, 4'000}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{17});
+  EXPECT_EQ(fsm.timeout(), seconds{6});
+  EXPECT_EQ(fsm.on_keepalive(kAccepted + seconds{12}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{18});
+}
+
+TEST(SessionFsmTest, ShorterTimeoutNeverMovesTheDeadlineLater) {
+  SessionFsm fsm = active_session();
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{25}), 0, kAccepted + seconds{20}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{31});
+}
+
+TEST(SessionFsmTest, LastPacketStaysTheLastPacketWhateverChanges) {
+  SessionFsm fsm = active_session();
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{6}), 0, kAccepted + seconds{11}));
+  EXPECT_EQ(fsm.last_packet(), kAccepted + seconds{1});
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{60}), 0, kAccepted + seconds{12}));
+  EXPECT_EQ(fsm.last_packet(), kAccepted + seconds{1});
+}
+
+// The client may have followed the first change only: it has to be left the time for the second.
+TEST(SessionFsmTest, SecondChangeBeforeAPacketTakesNoTimeThatTheFirstGave) {
+  SessionFsm fsm = active_session();
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{10}), 0, kAccepted + seconds{15}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{25});
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{12}), 0, kAccepted + seconds{16}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{25});
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{30}), 0, kAccepted + seconds{17}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{31});
+  EXPECT_TRUE(fsm.on_policy_changed(policy_of(seconds{5}), 0, kAccepted + seconds{18}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{23});
+}
+
+// Over all orders of packets and changes: never early by what the client could know, never late.
+TEST(SessionFsmTest, ChangedDeadlineIsAtLeastANewTimeoutAwayOrTheOldOne) {
+  for (const int packet_at : {1, 7, 19}) {
+    for (const int changed_at : {0, 1, 7, 8, 19, 20, 29, 30, 31, 40}) {
+      for (const int timeout : {1, 5, 29, 31, 3'600}) {
+        SCOPED_TRACE(testing::Message() << packet_at << " " << changed_at << " " << timeout);
+        SessionFsm fsm = active_session();
+        ASSERT_EQ(fsm.on_keepalive(kAccepted + seconds{packet_at}), SessionStep::kAlive);
+        const MonoTime before = fsm.deadline();
+        const MonoTime now = kAccepted + seconds{changed_at};
+        ASSERT_TRUE(fsm.on_policy_changed(policy_of(seconds{timeout}), 0, now));
+        EXPECT_GE(fsm.deadline(), std::min(before, now + seconds{timeout}));
+        EXPECT_LE(fsm.deadline(), std::max(before, fsm.last_packet() + seconds{timeout}));
+        EXPECT_GE(fsm.deadline(), fsm.last_packet() + fsm.timeout());
+      }
+    }
+  }
+}
+
+TEST(SessionFsmTest, WishIsNegotiatedAnewWhenTheBoundsChange) {
+  SessionFsm fsm(kAccepted, kLoginTimeout);
+  EXPECT_EQ(fsm.on_login(40'000), SessionStep::kSubmitLogin);
+  fsm.on_login_accepted(kAccepted, {60'000, 40'000});
+  TimeoutPolicy policy{.timeout_max = seconds{45}};
+  EXPECT_EQ(fsm.on_policy_changed(policy, 0, kAccepted), (NegotiatedTimeout{45'000, 30'000}));
+  policy.timeout_max = hours{1};
+  EXPECT_EQ(fsm.on_policy_changed(policy, 0, kAccepted), (NegotiatedTimeout{60'000, 40'000}));
+}
+
+TEST(SessionFsmTest, PolicyThatGivesTheSameTimeoutChangesNothing) {
+  SessionFsm fsm = active_session();
+  const TimeoutPolicy policy{.timeout_min = seconds{1}, .timeout_max = hours{1}};
+  EXPECT_EQ(fsm.on_policy_changed(policy, 999, kAccepted + seconds{9}), std::nullopt);
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{31});
+}
+
+TEST(SessionFsmTest, PolicyChangesNothingUnlessASessionIsActive) {
+  for (SessionFsm fsm :
+       {SessionFsm(kAccepted, kLoginTimeout), pending_session(), closed_session()}) {
+    const MonoTime before = fsm.deadline();
+    EXPECT_EQ(fsm.on_policy_changed(policy_of(seconds{1}), 0, kAccepted), std::nullopt);
+    EXPECT_EQ(fsm.deadline(), before);
+  }
+}
+
+TEST(SessionFsmTest, ShortenedDeadlineIsRoundedUpToMilliseconds) {
+  SessionFsm fsm = active_session();
+  EXPECT_TRUE(
+      fsm.on_policy_changed(policy_of(seconds{6}), 0, kAccepted + seconds{11} + nanoseconds{1}));
+  EXPECT_EQ(fsm.deadline(), kAccepted + seconds{17} + milliseconds{1});
 }
 
 TEST(SessionFsmTest, OnceClosedNothingChangesAnything) {
