@@ -79,6 +79,9 @@ class Session final : private TimerHook {
 
   /// The session that an expired hook of kind kSession is part of.
   [[nodiscard]] static Session& of(TimerHook& hook) noexcept { return static_cast<Session&>(hook); }
+  [[nodiscard]] static const Session& of(const TimerHook& hook) noexcept {
+    return static_cast<const Session&>(hook);
+  }
 
   /// 16 keepalives, or a LOGIN with an ordinary uid. Longer frames spill to the heap.
   static constexpr std::size_t kReadBufferSize = 64;

@@ -32,10 +32,6 @@ constexpr std::array<std::chrono::nanoseconds, 15> kLatenessBounds{
 /// How often a departing shard sends a share of its sessions away.
 constexpr Duration kDepartureStep = milliseconds{50};
 
-/// Offline users forgotten at one go, and the share of the retention between two goes.
-constexpr std::size_t kForgottenPerRun = 1'000;
-constexpr int kForgetRunsPerRetention = 16;
-
 std::size_t edge_kind_index(EdgeKind kind) {
   return kind == EdgeKind::kOnline ? 0 : 1;
 }
@@ -54,12 +50,15 @@ Shard::Shard(const ShardOptions& options, Sequencer& sequencer, ShardObserver& o
     : options_(options),
       sequencer_(sequencer),
       observer_(observer),
-      wheel_(options.clock.floor(MonoClock::now())),
-      timers_(wheel_, options.clock, *this),
-      registry_(options.registry, wheel_, options.clock),
+      core_({.index = options.index,
+             .shards = options.shards,
+             .clock = options.clock,
+             .registry = options.registry,
+             .expiry_budget = options.expiry_budget},
+            MonoClock::now(), *this, *this),
       context_{.shard = options.index,
                .options = options_.session,
-               .wheel = wheel_,
+               .wheel = core_.wheel(),
                .clock = options.clock,
                .counters = counters_.sessions,
                .host = *this,
@@ -70,12 +69,10 @@ Shard::Shard(const ShardOptions& options, Sequencer& sequencer, ShardObserver& o
       wakeup_timer_(io_),  // a timer makes the reactor, and with it the loop's descriptors
       close_timer_(io_),
       departure_timer_(io_),
-      statistics_timer_("statistics",
-                        [this](MonoTime) {
-                          if (slab_.size() == 0) return timers_.cancel(statistics_timer_);
-                          observer_.on_statistics(options_.index);
-                        }),
-      retention_timer_("offline retention", [this](MonoTime now) { forget_offline_users(now); }) {}
+      statistics_timer_("statistics", [this](MonoTime) {
+        if (slab_.size() == 0) return core_.timers().cancel(statistics_timer_);
+        observer_.on_statistics(options_.index);
+      }) {}
 
 Shard::~Shard() {
   stop();
@@ -83,7 +80,6 @@ Shard::~Shard() {
 
 void Shard::connect(std::vector<Shard*> peers) {
   peers_ = std::move(peers);
-  outboxes_.resize(peers_.size());
 }
 
 void Shard::start(int first_private_descriptor, std::function<void(std::error_code)> separated) {
@@ -112,34 +108,50 @@ void Shard::post(std::function<void()> task) {
 
 void Shard::run() {
   while (!stopping_) {
-    if (!has_work()) io_.run_one();
+    if (!core_.has_work()) io_.run_one();
     run_round();
   }
   end_all_sessions();
-}
-
-bool Shard::has_work() const noexcept {
-  return wheel_work_left_ || first_expired_ < kTickParts || input_drain_.running() ||
-         !fences_asked_.empty() || (fence_.answers_missing == 0 && !fence_.hooks.empty());
 }
 
 void Shard::run_round() {
   // Nobody expires by a later time than this: what arrived before it is read below.
   if (context_.round_began == MonoTime{}) context_.round_began = MonoClock::now();
   const MonoTime began = context_.round_began;
-  note_stall();
-  serve_input_drain();
+  core_.begin_round(began);
+  accept_some();
   poll_handlers();
-  if (!stalled_) {
-    expire();
-    serve_fence();
-  }
-  deliver_own_mail();
+  decide();
   hand_on_edges();
   flush_mail();
-  arm_wakeup();
+  sleep_until(core_.end_round());
   note_length(MonoClock::now() - began);
   context_.round_began = MonoTime{};
+}
+
+void Shard::accept_some() {
+  if (!core_.accepting()) return;
+  bool emptied = true;
+  for (auto& acceptor : acceptors_)
+    emptied = acceptor->accept_burst() && emptied;
+  core_.on_accepts(options_.accept_burst * acceptors_.size(), emptied);
+}
+
+void Shard::poll_handlers() {
+  std::size_t handlers = 0;
+  while (handlers < options_.handlers_max && io_.poll_one() != 0)
+    ++handlers;
+  core_.on_poll(handlers, handlers < options_.handlers_max);
+}
+
+void Shard::decide() {
+  const MonoTime began = MonoClock::now();
+  const bool had_due = core_.expire();
+  const MonoTime expired = MonoClock::now();
+  if (had_due) counters_.expiry.observe(expired - began);
+  core_.finish_lingering(expired);
+  core_.deliver_own_mail(expired);
+  update_user_gauges();
 }
 
 /// Rounds are budgeted to a few milliseconds of work: a long one waited for a processor.
@@ -151,116 +163,30 @@ void Shard::note_length(Duration length) {
             options_.index, std::chrono::duration_cast<milliseconds>(length).count());
 }
 
-/// A round that began late: the process was stopped, or the machine is overloaded. Clients kept
-/// sending meanwhile, and their packets are still in the sockets.
-void Shard::note_stall() {
-  const auto expected = std::exchange(expected_, std::nullopt);
-  if (!expected || stalled_) return;
-  const Duration late = context_.round_began - *expected;
-  if (late <= std::max(options_.clock.length(), kStallMin)) return;
+void Shard::on_stall(Duration late) {
   counters_.stalls.add();
-  stalled_ = true;
-  input_drain_.start(options_.accept_queue_max * acceptors_.size(), 2 * slab_.size() + 1'024);
   log::warn("stall", "shard {} ran {} ms late: reading everything before anybody expires",
             options_.index, std::chrono::duration_cast<milliseconds>(late).count());
 }
 
-void Shard::serve_input_drain() {
-  if (!input_drain_.running() && !fences_asked_.empty()) {
-    fences_running_.swap(fences_asked_);
-    input_drain_.start(options_.accept_queue_max * acceptors_.size(), 2 * slab_.size() + 1'024);
-  }
-  if (!input_drain_.accepting()) return;
-  bool emptied = true;
-  for (auto& acceptor : acceptors_)
-    emptied = acceptor->accept_burst() && emptied;
-  input_drain_.on_accepts(options_.accept_burst * acceptors_.size(), emptied);
+void Shard::on_fence() {
+  counters_.fences.add();
 }
 
-void Shard::poll_handlers() {
-  std::size_t handlers = 0;
-  while (handlers < options_.handlers_max && io_.poll_one() != 0)
-    ++handlers;
-  const bool was_running = input_drain_.running();
-  input_drain_.on_poll(handlers, handlers < options_.handlers_max);
-  if (!was_running || input_drain_.running()) return;
-  stalled_ = false;
-  for (const ShardIndex home : fences_running_)
-    send_mail(home, FenceAnswerMail{});
-  fences_running_.clear();
+/// A connection that is accepted may bring one more event, and so may one that a handler closes.
+ShardHost::UnreadMax Shard::unread_max() const noexcept {
+  constexpr std::size_t kMargin = 1'024;
+  return {.accepts = options_.accept_queue_max * acceptors_.size(),
+          .handlers = 2 * slab_.size() + kMargin};
 }
 
-void Shard::expire() {
-  const MonoTime began = MonoClock::now();
-  HookList expired;
-  wheel_work_left_ = !wheel_.advance(options_.clock.floor(context_.round_began),
-                                     options_.expiry_budget * kVisitsPerHandled, expired);
-  sort_in(expired);
-  if (first_expired_ == kTickParts) return;
-  for (std::size_t i = 0; i < options_.expiry_budget; ++i) {
-    TimerHook* const hook = next_expired();
-    if (hook == nullptr) break;
-    dispatch(*hook);
-  }
-  counters_.expiry.observe(MonoClock::now() - began);
+MonoTime Shard::deadline_of(const TimerHook& hook) const noexcept {
+  return Session::of(hook).fsm().deadline();
 }
 
-void Shard::sort_in(HookList& expired) {
-  const Duration tick = options_.clock.length();
-  while (TimerHook* hook = expired.pop_front()) {
-    std::size_t part = 0;
-    if (hook->kind() == HookKind::kSession) {
-      const MonoTime end = options_.clock.begin_of(hook->deadline());
-      const Duration before_end =
-          std::clamp(end - Session::of(*hook).fsm().deadline(), Duration{1}, tick);
-      part = static_cast<std::size_t>((tick - before_end) * kTickParts / tick);
-    }
-    expired_[part].push_back(*hook);
-    first_expired_ = std::min(first_expired_, part);
-  }
-}
-
-TimerHook* Shard::next_expired() noexcept {
-  for (; first_expired_ < kTickParts; ++first_expired_) {
-    if (TimerHook* hook = expired_[first_expired_].pop_front()) return hook;
-  }
-  return nullptr;
-}
-
-void Shard::dispatch(TimerHook& hook) {
-  switch (hook.kind()) {
-    case HookKind::kSession: {
-      const SessionPtr session(Session::of(hook));  // it may close itself
-      return session->on_deadline(context_.round_began);
-    }
-    case HookKind::kLinger:
-      return due_lingering_.push_back(hook);
-    case HookKind::kTimer:
-      return timers_.fire(hook, context_.round_began);
-    case HookKind::kTest:
-      break;
-  }
-  PULSEWHEEL_CHECK(!"a hook of this kind on a shard's wheel");
-}
-
-/// A lingering user has no socket here to look into, and may be coming back through another
-/// shard. So every shard first reads what has arrived; only then is the deadline final.
-void Shard::serve_fence() {
-  if (fence_.idle() && !due_lingering_.empty()) {
-    fence_.hooks.splice(due_lingering_);
-    fence_.answers_missing = peers_.size();
-    counters_.fences.add();
-    for (ShardIndex peer = 0; peer < peers_.size(); ++peer) {
-      send_mail(peer, FenceMail{options_.index});
-    }
-  }
-  if (fence_.answers_missing > 0 || fence_.hooks.empty()) return;
-  for (std::size_t i = 0; i < options_.expiry_budget; ++i) {
-    TimerHook* const hook = fence_.hooks.pop_front();
-    if (hook == nullptr) break;
-    registry_.expire_lingering(*hook, MonoClock::now(), edges_);
-  }
-  update_user_gauges();
+void Shard::on_session_due(TimerHook& hook, MonoTime now) {
+  const SessionPtr session(Session::of(hook));  // it may close itself
+  session->on_deadline(now);
 }
 
 /// Decisions come first: a close costs ten times as much.
@@ -286,48 +212,84 @@ void Shard::close_some() {
 }
 
 void Shard::hand_on_edges() {
-  if (edges_.empty()) return;
-  for (std::size_t i = 0; i < edges_.size(); ++i) {
-    const Edge edge = edges_.at(i);
+  const EdgeBatch& edges = core_.edges();
+  if (edges.empty()) return;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const Edge edge = edges.at(i);
     counters_.edges[edge_kind_index(edge.kind)][static_cast<std::size_t>(edge.reason)].add();
     if (ran_out(edge)) counters_.lateness.observe(edge.at - edge.due);
   }
-  const std::size_t count = edges_.size();
-  if (!sequencer_.submit(options_.index, std::exchange(edges_, EdgeBatch{}))) {
+  const std::size_t count = edges.size();
+  if (!sequencer_.submit(options_.index, core_.take_edges())) {
     counters_.edges_dropped.add(count);
     log::error("edges", "{} edges dropped: nobody takes them off shard {}", count, options_.index);
   }
 }
 
 void Shard::flush_mail() {
-  for (ShardIndex to = 0; to < outboxes_.size(); ++to) {
-    if (to == options_.index || outboxes_[to].empty()) continue;
+  for (ShardIndex to = 0; to < options_.shards; ++to) {
+    MailBatch batch = core_.take_mail(to);
+    if (batch.empty()) continue;
     Shard& peer = *peers_[to];
-    boost::asio::post(peer.io_, [&peer, batch = std::exchange(outboxes_[to], {})]() mutable {
-      peer.deliver(std::move(batch));
+    boost::asio::post(peer.io_, [&peer, batch = std::move(batch)]() mutable {
+      peer.core_.deliver(batch, peer.context_.stamp());  // opens the round
     });
   }
 }
 
 /// One OS timer for everything on the wheel, and none while the wheel is empty: an idle shard
 /// sleeps.
-void Shard::arm_wakeup() {
-  if (has_work()) {
-    expected_ = context_.round_began;
-    return;
-  }
-  const auto next = wheel_.next_wakeup();
-  if (next) expected_ = options_.clock.begin_of(*next);
-  if (next == wakeup_) return;
-  wakeup_ = next;
-  if (!next) {
+void Shard::sleep_until(const ShardCore::Next& next) {
+  if (next.at_once || next.wakeup == wakeup_) return;
+  wakeup_ = next.wakeup;
+  if (!wakeup_) {
     wakeup_timer_.cancel();
     return;
   }
-  wakeup_timer_.expires_at(options_.clock.begin_of(*next));
+  wakeup_timer_.expires_at(options_.clock.begin_of(*wakeup_));
   wakeup_timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) wakeup_.reset();
   });
+}
+
+void Shard::update_user_gauges() {
+  const PresenceRegistry& registry = core_.registry();
+  counters_.users_online.set(static_cast<std::int64_t>(registry.online_users()));
+  counters_.users_lingering.set(static_cast<std::int64_t>(registry.lingering_users()));
+  counters_.users_offline.set(static_cast<std::int64_t>(registry.offline_users()));
+}
+
+// --- Sessions and users -------------------------------------------------------------------------
+
+void Shard::submit_login(const LoginSubmission& login) {
+  core_.submit_login(login);
+}
+
+void Shard::session_ended(const SessionEnd& end) {
+  core_.session_ended(end);
+}
+
+bool Shard::on_login_answer(const LoginAnswerMail& mail) {
+  Session* const session = slab_.find(mail.session);
+  if (session == nullptr || session->closed()) return false;
+  session->on_login_decided(mail.decision, mail.terms);
+  return true;
+}
+
+void Shard::on_dismissed(const DismissMail& mail) {
+  Session* const session = slab_.find(mail.session);
+  if (session == nullptr) return;
+  session->go_away(mail.reason == CloseReason::kTakenOver ? proto::GoawayReason::kTakenOver
+                                                          : proto::GoawayReason::kKicked,
+                   mail.reason);
+}
+
+UserView Shard::find_user(std::string_view uid) {
+  return core_.find_user(uid, MonoClock::now());
+}
+
+std::optional<std::size_t> Shard::kick_user(std::string_view uid) {
+  return core_.kick(uid, MonoClock::now());
 }
 
 // --- Connections --------------------------------------------------------------------------------
@@ -358,7 +320,7 @@ void Shard::on_accepted(ShardSocket&& socket) {
   session.start();
   if (busy) session.go_away(proto::GoawayReason::kBusy, CloseReason::kBusy);
   if (!statistics_timer_.armed() && options_.statistics_interval > Duration{0}) {
-    timers_.arm_every(statistics_timer_, options_.statistics_interval, MonoClock::now());
+    core_.timers().arm_every(statistics_timer_, options_.statistics_interval, MonoClock::now());
   }
 }
 
@@ -437,18 +399,10 @@ void Shard::end_all_sessions() {
 }
 
 void Shard::shut_users_down() {
-  while (!registry_.shutdown(MonoClock::now(), options_.expiry_budget, edges_))
+  while (!core_.shut_users_down(MonoClock::now()))
     hand_on_edges();
   hand_on_edges();
-}
-
-void Shard::forget_offline_users(MonoTime now) {
-  const auto next = registry_.forget_offline(now, kForgottenPerRun);
   update_user_gauges();
-  if (!next) return;
-  const Duration pause =
-      std::max(*next - now, options_.registry.offline_retention / kForgetRunsPerRetention);
-  timers_.arm_after(retention_timer_, *next <= now ? Duration{0} : pause, now);
 }
 
 }  // namespace pulsewheel

@@ -23,8 +23,7 @@
 #include "daemon/net/acceptor.h"
 #include "daemon/net/session_slab.h"
 #include "daemon/net/shard_context.h"
-#include "daemon/server/input_drain.h"
-#include "daemon/server/shard_mail.h"
+#include "daemon/server/shard_core.h"
 
 namespace pulsewheel {
 
@@ -82,10 +81,11 @@ class ShardObserver {
 ///
 /// A round of the loop: one handler (waited for if there is nothing else to do), then what else
 /// is ready up to a cap, then expiry within its budget with the time at which the round began.
-/// So packets that had arrived when the round began are read before anybody is declared silent. A
-/// round that began late by more than a tick or 250 ms is a stall: nobody expires until everything
-/// that arrived meanwhile has been read once.
-class Shard final : private SessionHost, private AcceptSink, private TimerErrorSink {
+/// What a round decides is ShardCore's; here are the sockets, the clock and the thread.
+class Shard final : private ShardHost,
+                    private SessionHost,
+                    private AcceptSink,
+                    private TimerErrorSink {
  public:
   /// Makes the event loop's own descriptors, so that they are in every thread's table. `sequencer`
   /// and `observer` outlive the shard. Any thread.
@@ -124,6 +124,9 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
 
   /// What the registry knows of a uid whose home is here.
   [[nodiscard]] UserView find_user(std::string_view uid);
+  /// Ends all sessions of a user whose home is here, with reason `kicked`. How many of them were
+  /// connected; nullopt: not online.
+  std::optional<std::size_t> kick_user(std::string_view uid);
   /// Fills in the last packet and timeout of those `sessions` that live here.
   struct LiveSession {
     SessionRef session;
@@ -135,16 +138,10 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
 
   [[nodiscard]] const ShardOptions& options() const noexcept { return options_; }
   [[nodiscard]] const ShardCounters& counters() const noexcept { return counters_; }  // any thread
-  [[nodiscard]] const TimerCounts& timer_counts() const noexcept { return timers_.counts(); }
+  [[nodiscard]] const TimerCounts& timer_counts() const noexcept { return core_.timers().counts(); }
 
-  static constexpr std::size_t kTickParts = 16;
-  /// Hooks that the wheel visits for each one that may be handled in a round: looking at a hook
-  /// is that much cheaper than declaring its session silent.
-  static constexpr std::size_t kVisitsPerHandled = 16;
   /// A round of this length is worth a line in the log.
   static constexpr Duration kLongRound = std::chrono::milliseconds{50};
-  /// A round that begins this late counts as a stall even where a tick is shorter.
-  static constexpr Duration kStallMin = std::chrono::milliseconds{250};
   /// Behind an expiry, sockets are closed by so many (about 1.5 ms) each kCloseStep: a mass expiry
   /// leaves the processors to the decisions of the other shards, and to those who are alive.
   static constexpr std::size_t kClosesPerStep = 128;
@@ -157,12 +154,6 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
       boost::asio::basic_waitable_timer<MonoClock, boost::asio::wait_traits<MonoClock>,
                                         boost::asio::io_context::executor_type>;
 
-  /// Lingering users whose deadline has come, until every shard has answered the fence.
-  struct Fence {
-    std::size_t answers_missing = 0;
-    HookList hooks;
-    [[nodiscard]] bool idle() const noexcept { return answers_missing == 0 && hooks.empty(); }
-  };
   /// Sending all sessions away.
   struct Departure {
     bool running = false;
@@ -170,42 +161,30 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
     std::uint32_t next_slot = 0;
   };
 
-  // The loop (shard.cc).
+  // The loop.
   void run();
   void run_round();
-  [[nodiscard]] bool has_work() const noexcept;
+  void accept_some();
   void poll_handlers();
-  void note_stall();
-  void note_length(Duration length);
-  void serve_input_drain();
-  void expire();
-  void sort_in(HookList& expired);
-  [[nodiscard]] TimerHook* next_expired() noexcept;
-  void dispatch(TimerHook& hook);
-  void serve_fence();
-  void do_wait_close();
-  void close_some();
+  void decide();
   void hand_on_edges();
   void flush_mail();
-  void arm_wakeup();
+  void sleep_until(const ShardCore::Next& next);
+  void note_length(Duration length);
+  void update_user_gauges();
+  void do_wait_close();
+  void close_some();
+  void send_some_away();
   void end_all_sessions();
 
-  // Mail and users (shard_mail.cc).
-  void deliver(MailBatch batch);
-  void deliver_own_mail();
-  void on_mail(LoginMail& mail);
-  void on_mail(LoginAnswerMail& mail);
-  void on_mail(EndMail& mail);
-  void on_mail(DismissMail& mail);
-  void on_mail(FenceMail& mail);
-  void on_mail(FenceAnswerMail& mail);
-  void send_mail(ShardIndex to, Mail mail);
-  void update_user_gauges();
-  void forget_offline_users(MonoTime now);
-
-  // Leaving (shard.cc).
-  void send_some_away();
-
+  // ShardHost.
+  [[nodiscard]] MonoTime deadline_of(const TimerHook& hook) const noexcept override;
+  void on_session_due(TimerHook& hook, MonoTime now) override;
+  [[nodiscard]] bool on_login_answer(const LoginAnswerMail& mail) override;
+  void on_dismissed(const DismissMail& mail) override;
+  [[nodiscard]] UnreadMax unread_max() const noexcept override;
+  void on_stall(Duration late) override;
+  void on_fence() override;
   // SessionHost.
   void submit_login(const LoginSubmission& login) override;
   void session_ended(const SessionEnd& end) override;
@@ -226,10 +205,8 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
 
   ShardCounters counters_;
   // The order matters: what is pending on the loop refers to sessions, these to the context, and
-  // all of them to the wheel.
-  TimeWheel wheel_;
-  TimerService timers_;
-  PresenceRegistry registry_;
+  // all of them to the core's wheel.
+  ShardCore core_;
   ShardContext context_;
   SessionSlab slab_;
   boost::asio::io_context io_;
@@ -239,26 +216,11 @@ class Shard final : private SessionHost, private AcceptSink, private TimerErrorS
   LoopTimer departure_timer_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
 
-  std::optional<Tick> wakeup_;        // what wakeup_timer_ waits for
-  std::optional<MonoTime> expected_;  // when the next round has to begin at the latest
-  bool wheel_work_left_ = false;
-  // What expired and is not handled yet, by the part of the tick in which its deadline lies: when
-  // very many expire at once, those who have waited longest are decided first.
-  std::array<HookList, kTickParts> expired_;
-  std::size_t first_expired_ = kTickParts;  // of the lists: all before it are empty
+  std::optional<Tick> wakeup_;  // what wakeup_timer_ waits for
   bool stopping_ = false;
-  HookList due_lingering_;  // waits for the next fence
-  Fence fence_;
-  InputDrain input_drain_;
-  bool stalled_ = false;                    // nobody expires until input_drain_ is over
-  std::vector<ShardIndex> fences_asked_;    // home shards that wait for the next input drain
-  std::vector<ShardIndex> fences_running_;  // answered when input_drain_ is over
   std::vector<SessionPtr> closing_;
   Departure departure_;
-  EdgeBatch edges_;
-  std::vector<MailBatch> outboxes_;  // by destination
   Timer statistics_timer_;
-  Timer retention_timer_;
   std::thread thread_;
 };
 

@@ -69,6 +69,13 @@ RULES = {
         ),
         libraries=("boost", "asio", "beast", "nlohmann", "prometheus", "spdlog"),
     ),
+    "daemon/server/shard_core": Rule(  # decides; what it may not do is left to shard.cc
+        ours=(
+            "daemon/base/", "daemon/core/", "daemon/net/shard_context.h",
+            "daemon/server/input_drain.h", "daemon/server/shard_mail.h",
+        ),
+        pure=True,
+    ),
     "daemon/ctl/": Rule(
         ours=("proto/", "config/", "daemon/base/"),
         libraries=("boost", "asio", "beast", "cli11", "nlohmann"),

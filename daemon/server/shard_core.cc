@@ -1,0 +1,246 @@
+#include "daemon/server/shard_core.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "daemon/base/check.h"
+
+namespace pulsewheel {
+namespace {
+
+/// Offline users forgotten at one go, and the share of the retention between two goes.
+constexpr std::size_t kForgottenPerRun = 1'000;
+constexpr int kForgetRunsPerRetention = 16;
+
+}  // namespace
+
+ShardCore::ShardCore(const Options& options, MonoTime now, ShardHost& host,
+                     TimerErrorSink& timer_errors)
+    : options_(options),
+      host_(host),
+      wheel_(options.clock.floor(now)),
+      timers_(wheel_, options.clock, timer_errors),
+      registry_(options.registry, wheel_, options.clock),
+      outboxes_(options.shards),
+      retention_timer_("offline retention", [this](MonoTime t) { forget_offline_users(t); }) {
+  PULSEWHEEL_CHECK(options.index < options.shards);
+}
+
+// --- One round ----------------------------------------------------------------------------------
+
+bool ShardCore::has_work() const noexcept {
+  return wheel_work_left_ || first_expired_ < kTickParts || input_drain_.running() ||
+         !fences_asked_.empty() || fence_.passed();
+}
+
+void ShardCore::begin_round(MonoTime now) {
+  began_ = now;
+  note_stall();
+  if (input_drain_.running() || fences_asked_.empty()) return;
+  fences_running_.swap(fences_asked_);
+  start_input_drain();
+}
+
+/// A round that began late: the process was stopped, or the machine is overloaded. Clients kept
+/// sending meanwhile, and their packets are still in the sockets.
+void ShardCore::note_stall() {
+  const auto expected = std::exchange(expected_, std::nullopt);
+  if (!expected || stalled_) return;
+  const Duration late = began_ - *expected;
+  if (late <= std::max(options_.clock.length(), kStallMin)) return;
+  stalled_ = true;
+  start_input_drain();
+  host_.on_stall(late);
+}
+
+void ShardCore::start_input_drain() {
+  const ShardHost::UnreadMax unread = host_.unread_max();
+  input_drain_.start(unread.accepts, unread.handlers);
+}
+
+void ShardCore::on_poll(std::size_t handlers, bool ran_dry) {
+  const bool was_running = input_drain_.running();
+  input_drain_.on_poll(handlers, ran_dry);
+  if (!was_running || input_drain_.running()) return;
+  stalled_ = false;
+  for (const ShardIndex home : fences_running_)
+    send_mail(home, FenceAnswerMail{});
+  fences_running_.clear();
+}
+
+bool ShardCore::expire() {
+  if (stalled_) return false;
+  HookList expired;
+  wheel_work_left_ = !wheel_.advance(options_.clock.floor(began_),
+                                     options_.expiry_budget * kVisitsPerHandled, expired);
+  sort_in(expired);
+  if (first_expired_ == kTickParts) return false;
+  for (std::size_t i = 0; i < options_.expiry_budget; ++i) {
+    TimerHook* const hook = next_expired();
+    if (hook == nullptr) break;
+    dispatch(*hook);
+  }
+  return true;
+}
+
+void ShardCore::sort_in(HookList& expired) {
+  const Duration tick = options_.clock.length();
+  while (TimerHook* hook = expired.pop_front()) {
+    std::size_t part = 0;
+    if (hook->kind() == HookKind::kSession) {
+      const MonoTime end = options_.clock.begin_of(hook->deadline());
+      const Duration before_end = std::clamp(end - host_.deadline_of(*hook), Duration{1}, tick);
+      part = static_cast<std::size_t>((tick - before_end) * kTickParts / tick);
+    }
+    expired_[part].push_back(*hook);
+    first_expired_ = std::min(first_expired_, part);
+  }
+}
+
+TimerHook* ShardCore::next_expired() noexcept {
+  for (; first_expired_ < kTickParts; ++first_expired_) {
+    if (TimerHook* hook = expired_[first_expired_].pop_front()) return hook;
+  }
+  return nullptr;
+}
+
+void ShardCore::dispatch(TimerHook& hook) {
+  switch (hook.kind()) {
+    case HookKind::kSession:
+      return host_.on_session_due(hook, began_);
+    case HookKind::kLinger:
+      return due_lingering_.push_back(hook);
+    case HookKind::kTimer:
+      return timers_.fire(hook, began_);
+    case HookKind::kTest:
+      break;
+  }
+  PULSEWHEEL_CHECK(!"a hook of this kind on a shard's wheel");
+}
+
+void ShardCore::finish_lingering(MonoTime now) {
+  if (stalled_) return;
+  if (fence_.idle() && !due_lingering_.empty()) raise_fence();
+  if (!fence_.passed()) return;
+  for (std::size_t i = 0; i < options_.expiry_budget; ++i) {
+    TimerHook* const hook = fence_.hooks.pop_front();
+    if (hook == nullptr) break;
+    registry_.expire_lingering(*hook, now, edges_);
+  }
+}
+
+void ShardCore::raise_fence() {
+  fence_.hooks.splice(due_lingering_);
+  fence_.answers_missing = options_.shards;
+  host_.on_fence();
+  for (ShardIndex shard = 0; shard < options_.shards; ++shard)
+    send_mail(shard, FenceMail{options_.index});
+}
+
+void ShardCore::deliver_own_mail(MonoTime now) {
+  MailBatch& own = outboxes_[options_.index];
+  while (!own.empty()) {
+    MailBatch batch = std::exchange(own, {});
+    deliver(batch, now);
+  }
+}
+
+ShardCore::Next ShardCore::end_round() noexcept {
+  if (registry_.offline_users() > 0 && !retention_timer_.armed()) {
+    timers_.arm_after(retention_timer_, options_.registry.offline_retention, began_);
+  }
+  if (has_work()) {
+    expected_ = began_;
+    return {.at_once = true, .wakeup = std::nullopt};
+  }
+  const auto next = wheel_.next_wakeup();
+  if (next) expected_ = options_.clock.begin_of(*next);
+  return {.at_once = false, .wakeup = next};
+}
+
+// --- Mail ---------------------------------------------------------------------------------------
+
+void ShardCore::deliver(MailBatch& batch, MonoTime now) {
+  for (Mail& mail : batch) {
+    std::visit([this, now](auto& message) { on_mail(message, now); }, mail);
+  }
+}
+
+void ShardCore::submit_login(const LoginSubmission& login) {
+  const ShardIndex home =
+      home_shard_of(login.request.uid, options_.registry.hash_seed, options_.shards);
+  send_mail(home, LoginMail{std::string(login.request.uid), std::string(login.request.device),
+                            login.request.session, login.terms});
+}
+
+void ShardCore::session_ended(const SessionEnd& end) {
+  send_mail(end.user.shard, EndMail{end});
+}
+
+void ShardCore::on_mail(LoginMail& mail, MonoTime now) {
+  const LoginDecision decision = decide(mail, now);
+  if (decision.taken_over) {
+    send_mail(decision.taken_over->shard,
+              DismissMail{*decision.taken_over, CloseReason::kTakenOver});
+  }
+  send_mail(mail.session.shard, LoginAnswerMail{mail.session, decision, mail.terms});
+}
+
+/// A registry that finds no memory has changed nothing: the login is refused, those who are in
+/// stay.
+LoginDecision ShardCore::decide(const LoginMail& mail, MonoTime now) {
+  try {
+    return registry_.login({mail.uid, mail.device, mail.session, mail.terms.login_at}, now, edges_);
+  } catch (const std::bad_alloc&) {
+    return {.verdict = LoginVerdict::kServerFull, .user = {}, .session_id = 0, .taken_over = {}};
+  }
+}
+
+void ShardCore::on_mail(LoginAnswerMail& mail, MonoTime /*now*/) {
+  if (host_.on_login_answer(mail)) return;
+  if (mail.decision.verdict != LoginVerdict::kAccepted) return;
+  // Closed while the home shard decided: the user must not stay online without a session.
+  session_ended({mail.decision.user, mail.session, CloseReason::kPeerClosed, mail.terms.login_at,
+                 mail.terms.login_at + std::chrono::milliseconds{mail.terms.timeout.timeout_ms}});
+}
+
+void ShardCore::on_mail(EndMail& mail, MonoTime now) {
+  registry_.end_session(mail.end, now, edges_);
+}
+
+void ShardCore::on_mail(DismissMail& mail, MonoTime /*now*/) {
+  host_.on_dismissed(mail);
+}
+
+void ShardCore::on_mail(FenceMail& mail, MonoTime /*now*/) {
+  fences_asked_.push_back(mail.home);
+}
+
+void ShardCore::on_mail(FenceAnswerMail& /*mail*/, MonoTime /*now*/) {
+  if (fence_.answers_missing > 0) --fence_.answers_missing;
+}
+
+// --- Users --------------------------------------------------------------------------------------
+
+std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now) {
+  std::vector<SessionRef> live;
+  if (!registry_.kick(uid, now, edges_, live)) return std::nullopt;
+  for (const SessionRef& session : live)
+    send_mail(session.shard, DismissMail{session, CloseReason::kKicked});
+  return live.size();
+}
+
+bool ShardCore::shut_users_down(MonoTime now) {
+  return registry_.shutdown(now, options_.expiry_budget, edges_);
+}
+
+void ShardCore::forget_offline_users(MonoTime now) {
+  const auto next = registry_.forget_offline(now, kForgottenPerRun);
+  if (!next) return;
+  const Duration pause =
+      std::max(*next - now, options_.registry.offline_retention / kForgetRunsPerRetention);
+  timers_.arm_after(retention_timer_, *next <= now ? Duration{0} : pause, now);
+}
+
+}  // namespace pulsewheel

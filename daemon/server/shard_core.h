@@ -1,0 +1,200 @@
+// ShardCore: what one shard decides, and in which order. Pure: told the time, does no I/O.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/ids.h"
+#include "daemon/base/time.h"
+#include "daemon/core/edge.h"
+#include "daemon/core/presence_registry.h"
+#include "daemon/core/tick.h"
+#include "daemon/core/time_wheel.h"
+#include "daemon/core/timer_service.h"
+#include "daemon/server/input_drain.h"
+#include "daemon/server/shard_mail.h"
+
+namespace pulsewheel {
+
+/// The shell round a ShardCore: it has the sockets and the sessions. Called on the shard's thread.
+class ShardHost {
+ public:
+  /// When the silence of the session that `hook` (kind kSession) is part of becomes final.
+  [[nodiscard]] virtual MonoTime deadline_of(const TimerHook& hook) const noexcept = 0;
+  /// The deadline of the session that `hook` is part of has come: end it, or put it off.
+  virtual void on_session_due(TimerHook& hook, MonoTime now) = 0;
+  /// False: that session is gone, or closed while the home shard decided.
+  [[nodiscard]] virtual bool on_login_answer(const LoginAnswerMail& mail) = 0;
+  /// Tell the client, if it is still there, and close.
+  virtual void on_dismissed(const DismissMail& mail) = 0;
+
+  /// Bounds on what may lie unread in this moment.
+  struct UnreadMax {
+    std::size_t accepts = 0;   // connections in the accept queues
+    std::size_t handlers = 0;  // handlers that one event on every descriptor makes
+  };
+  [[nodiscard]] virtual UnreadMax unread_max() const noexcept = 0;
+
+  /// A round began `late` after it had to. Nobody expires until everything has been read once.
+  virtual void on_stall(Duration late) = 0;
+  /// All shards are asked to read first, because the deadlines of lingering users have come.
+  virtual void on_fence() = 0;
+
+ protected:
+  ~ShardHost() = default;
+};
+
+/// The rules by which a shard turns packets, mail and time into presence, without a socket or a
+/// clock in them: the daemon runs them on an event loop (Shard), and a test runs a whole node of
+/// them in virtual time. Confined to the shard's thread.
+///
+/// The shell calls, in each round of its loop: begin_round(); while accepting(), one burst of
+/// accepts and on_accepts(); what else is ready, up to its cap, and on_poll(); then expire(),
+/// deliver_own_mail(), and end_round(). Mail for others and edges are taken off in between.
+///
+/// Rules:
+/// - What had arrived when a round began is read before anybody is declared silent; nobody expires
+///   by a later time than that.
+/// - A round that began late by more than a tick, and more than kStallMin, is a stall: nobody
+///   expires before everything that arrived meanwhile has been read once.
+/// - A lingering user has no socket here to look into, and may be coming back through another
+///   shard: every shard reads what has arrived (a fence) before the user's deadline is final.
+/// - When very many expire at once, those who have waited longest are decided first.
+class ShardCore {
+ public:
+  struct Options {
+    ShardIndex index = 0;
+    std::size_t shards = 1;  // of the node
+    TickClock clock{MonoTime{}, std::chrono::seconds{1}};
+    PresenceRegistry::Options registry;
+    std::size_t expiry_budget = 256;  // expired hooks handled per round
+  };
+
+  /// `now`: the wheel's start. `host` and `timer_errors` outlive the core.
+  ShardCore(const Options& options, MonoTime now, ShardHost& host, TimerErrorSink& timer_errors);
+  ShardCore(const ShardCore&) = delete;
+  ShardCore& operator=(const ShardCore&) = delete;
+
+  // --- One round ---
+
+  void begin_round(MonoTime now);
+  /// Whether the accept queues have to be emptied.
+  [[nodiscard]] bool accepting() const noexcept { return input_drain_.accepting(); }
+  /// A burst took at most `accepts` connections; `emptied`: it found the queues empty at the end.
+  void on_accepts(std::size_t accepts, bool emptied) noexcept {
+    input_drain_.on_accepts(accepts, emptied);
+  }
+  /// `handlers` were run; `ran_dry`: nothing was ready at the end.
+  void on_poll(std::size_t handlers, bool ran_dry);
+  /// Hands out what the wheel says, within the budget. Returns whether anything was due.
+  bool expire();
+  /// Ends lingering users behind their fence, within the budget. `now`: read just before.
+  void finish_lingering(MonoTime now);
+  /// Handles the mail that this shard wrote to itself, until there is none. `now` as above.
+  void deliver_own_mail(MonoTime now);
+
+  struct Next {
+    bool at_once = false;        // work is left: do not wait
+    std::optional<Tick> wakeup;  // else the next tick with work, if any
+  };
+  [[nodiscard]] Next end_round() noexcept;
+  /// Whether there is work without waiting for anything.
+  [[nodiscard]] bool has_work() const noexcept;
+
+  // --- Mail and edges ---
+
+  /// Mail from another shard.
+  void deliver(MailBatch& batch, MonoTime now);
+  /// What has been written to shard `to` since the last call.
+  [[nodiscard]] MailBatch take_mail(ShardIndex to) noexcept {
+    return std::exchange(outboxes_[to], {});
+  }
+  [[nodiscard]] const EdgeBatch& edges() const noexcept { return edges_; }
+  [[nodiscard]] EdgeBatch take_edges() noexcept { return std::exchange(edges_, EdgeBatch{}); }
+
+  // --- Sessions of this shard ---
+
+  /// Asks the uid's home shard. Where memory runs out std::bad_alloc is thrown, and nothing is
+  /// sent.
+  void submit_login(const LoginSubmission& login);
+  /// Exactly once for each accepted login.
+  void session_ended(const SessionEnd& end);
+
+  // --- Users whose home is here ---
+
+  [[nodiscard]] UserView find_user(std::string_view uid, MonoTime now) const {
+    return registry_.find(uid, now);
+  }
+  /// Ends all sessions of a user. How many of them were connected; nullopt: not online.
+  std::optional<std::size_t> kick(std::string_view uid, MonoTime now);
+  /// Makes at most one budget of users offline with reason `shutdown`. False while some are left.
+  [[nodiscard]] bool shut_users_down(MonoTime now);
+
+  [[nodiscard]] const PresenceRegistry& registry() const noexcept { return registry_; }
+  [[nodiscard]] TimeWheel& wheel() noexcept { return wheel_; }
+  [[nodiscard]] TimerService& timers() noexcept { return timers_; }
+  [[nodiscard]] const TimerService& timers() const noexcept { return timers_; }
+
+  /// A round that begins this late counts as a stall even where a tick is shorter.
+  static constexpr Duration kStallMin = std::chrono::milliseconds{250};
+  /// Parts of a tick by which expired sessions are put in order.
+  static constexpr std::size_t kTickParts = 16;
+  /// Hooks that the wheel visits for each one that may be handled in a round: looking at a hook
+  /// is that much cheaper than declaring its session silent.
+  static constexpr std::size_t kVisitsPerHandled = 16;
+
+ private:
+  /// Lingering users whose deadline has come, until every shard has answered the fence.
+  struct Fence {
+    std::size_t answers_missing = 0;
+    HookList hooks;
+    [[nodiscard]] bool idle() const noexcept { return answers_missing == 0 && hooks.empty(); }
+    [[nodiscard]] bool passed() const noexcept { return answers_missing == 0 && !hooks.empty(); }
+  };
+
+  void note_stall();
+  void start_input_drain();
+  void raise_fence();
+  void sort_in(HookList& expired);
+  [[nodiscard]] TimerHook* next_expired() noexcept;
+  void dispatch(TimerHook& hook);
+
+  void on_mail(LoginMail& mail, MonoTime now);
+  void on_mail(LoginAnswerMail& mail, MonoTime now);
+  void on_mail(EndMail& mail, MonoTime now);
+  void on_mail(DismissMail& mail, MonoTime now);
+  void on_mail(FenceMail& mail, MonoTime now);
+  void on_mail(FenceAnswerMail& mail, MonoTime now);
+  [[nodiscard]] LoginDecision decide(const LoginMail& mail, MonoTime now);
+  void send_mail(ShardIndex to, Mail mail) { outboxes_[to].push_back(std::move(mail)); }
+  void forget_offline_users(MonoTime now);
+
+  const Options options_;
+  ShardHost& host_;
+  TimeWheel wheel_;
+  TimerService timers_;
+  PresenceRegistry registry_;
+
+  MonoTime began_{};                  // the round that runs, or the last one
+  std::optional<MonoTime> expected_;  // when the next round has to begin at the latest
+  bool wheel_work_left_ = false;
+  // What expired and is not handled yet, by the part of the tick in which its deadline lies.
+  std::array<HookList, kTickParts> expired_;
+  std::size_t first_expired_ = kTickParts;  // of the lists: all before it are empty
+  HookList due_lingering_;                  // waits for the next fence
+  Fence fence_;
+  InputDrain input_drain_;
+  bool stalled_ = false;                    // nobody expires until input_drain_ is over
+  std::vector<ShardIndex> fences_asked_;    // home shards that wait for the next input drain
+  std::vector<ShardIndex> fences_running_;  // answered when input_drain_ is over
+  EdgeBatch edges_;
+  std::vector<MailBatch> outboxes_;  // by destination
+  Timer retention_timer_;
+};
+
+}  // namespace pulsewheel

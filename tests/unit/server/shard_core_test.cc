@@ -1,0 +1,256 @@
+#include "daemon/server/shard_core.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pulsewheel {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kTick = seconds{1};
+constexpr Duration kTimeout = seconds{30};
+
+MonoTime at(Duration since_start) {
+  return MonoTime{std::chrono::hours{1}} + since_start;
+}
+
+MonoTime begin_of(Tick tick) {
+  return TickClock(at(Duration{0}), kTick).begin_of(tick);
+}
+
+/// A session as far as a core sees one.
+struct FakeSession : TimerHook {
+  explicit FakeSession(SessionRef session) : TimerHook(HookKind::kSession), ref(session) {}
+
+  SessionRef ref;
+  MonoTime deadline;
+  UserRef user;
+  bool answered = false;
+  bool closed = false;
+  std::optional<CloseReason> dismissed;
+};
+
+/// One shard of a node, with the sessions that a test makes.
+class FakeShard final : public ShardHost, public TimerErrorSink {
+ public:
+  FakeShard(ShardIndex index, std::size_t shards, Duration retention)
+      : core({.index = index,
+              .shards = shards,
+              .clock = TickClock(at(Duration{0}), kTick),
+              .registry = {.shard = index, .offline_retention = retention}},
+             at(Duration{0}), *this, *this),
+        index_(index) {}
+
+  FakeSession& connect() {
+    const auto number = static_cast<std::uint32_t>(sessions_.size());
+    sessions_.push_back(std::make_unique<FakeSession>(SessionRef{number, 1, index_}));
+    return *sessions_.back();
+  }
+  void log_in(FakeSession& session, std::string_view uid, MonoTime now) {
+    core.submit_login({{uid, {}, session.ref, now}, {now, {30'000, 20'000}, 1}});
+  }
+  void end(FakeSession& session, CloseReason reason, MonoTime last_packet) {
+    session.closed = true;
+    core.session_ended({session.user, session.ref, reason, last_packet, last_packet + kTimeout});
+  }
+  /// A whole round in which nothing new arrives.
+  ShardCore::Next turn(MonoTime now) {
+    core.begin_round(now);
+    if (core.accepting()) core.on_accepts(1, true);
+    core.on_poll(0, true);
+    core.expire();
+    core.finish_lingering(now);
+    core.deliver_own_mail(now);
+    return core.end_round();
+  }
+
+  MonoTime deadline_of(const TimerHook& hook) const noexcept override {
+    return static_cast<const FakeSession&>(hook).deadline;
+  }
+  void on_session_due(TimerHook& hook, MonoTime now) override {
+    auto& session = static_cast<FakeSession&>(hook);
+    due.push_back(&session);
+    if (session.deadline <= now) end(session, CloseReason::kTimeout, session.deadline - kTimeout);
+  }
+  bool on_login_answer(const LoginAnswerMail& mail) override {
+    FakeSession& session = *sessions_[mail.session.index];
+    if (session.closed) return false;
+    session.answered = true;
+    session.user = mail.decision.user;
+    return true;
+  }
+  void on_dismissed(const DismissMail& mail) override {
+    sessions_[mail.session.index]->dismissed = mail.reason;
+  }
+  UnreadMax unread_max() const noexcept override { return {.accepts = 16, .handlers = 16}; }
+  void on_stall(Duration late) override { stalls.push_back(late); }
+  void on_fence() override { ++fences; }
+  void on_timer_failure(std::string_view, std::string_view, bool) noexcept override {}
+
+  std::vector<FakeSession*> due;
+  std::vector<Duration> stalls;
+  int fences = 0;
+  ShardCore core;
+
+ private:
+  ShardIndex index_;
+  std::vector<std::unique_ptr<FakeSession>> sessions_;
+};
+
+class ShardCoreTest : public testing::Test {
+ protected:
+  static constexpr Duration kRetention = std::chrono::minutes{10};
+
+  /// A user who is online through one session of the only shard.
+  FakeSession& online(std::string_view uid, MonoTime now) {
+    FakeSession& session = shard.connect();
+    shard.log_in(session, uid, now);
+    shard.turn(now);
+    session.deadline = now + kTimeout;
+    return session;
+  }
+  std::size_t edges() const { return shard.core.edges().size(); }
+
+  FakeShard shard{0, 1, kRetention};
+};
+
+TEST_F(ShardCoreTest, AnswersALoginWithinTheRound) {
+  EXPECT_TRUE(online("alice", at(seconds{1})).answered);
+  ASSERT_EQ(edges(), 1U);
+  EXPECT_EQ(shard.core.edges().at(0).kind, EdgeKind::kOnline);
+}
+
+TEST_F(ShardCoreTest, SleepsWhenNothingIsArmed) {
+  const auto next = shard.turn(at(seconds{1}));
+  EXPECT_FALSE(next.at_once);
+  EXPECT_FALSE(next.wakeup);
+}
+
+TEST_F(ShardCoreTest, LetsAUserLingerWhoseSessionClosedWhileTheHomeDecided) {
+  FakeSession& session = shard.connect();
+  shard.log_in(session, "alice", at(seconds{1}));
+  session.closed = true;
+  shard.turn(at(seconds{1}));
+  EXPECT_EQ(shard.core.registry().lingering_users(), 1U);
+  EXPECT_EQ(edges(), 1U);
+}
+
+TEST_F(ShardCoreTest, EndsALingeringUserOnlyBehindAFence) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
+  shard.turn(at(seconds{2}));
+  auto next = shard.turn(at(seconds{31}));  // raises the fence
+  EXPECT_EQ(shard.fences, 1);
+  EXPECT_EQ(edges(), 1U);
+  EXPECT_TRUE(next.at_once);
+  next = shard.turn(at(seconds{31}));  // reads, and ends the user
+  next = shard.turn(at(seconds{31}));
+  ASSERT_EQ(edges(), 2U);
+  EXPECT_EQ(shard.core.edges().at(1).kind, EdgeKind::kOffline);
+  EXPECT_EQ(shard.core.edges().at(1).reason, EdgeReason::kDisconnect);
+}
+
+TEST_F(ShardCoreTest, ForgetsAUserWhoEndedByLingering) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
+  shard.turn(at(seconds{2}));
+  for (int i = 0; i < 3; ++i)
+    shard.turn(at(seconds{31}));
+  ASSERT_EQ(shard.core.registry().offline_users(), 1U);
+  const auto next = shard.turn(at(seconds{31}));
+  ASSERT_TRUE(next.wakeup);
+  shard.turn(at(seconds{32} + kRetention));
+  EXPECT_EQ(shard.core.registry().offline_users(), 0U);
+}
+
+TEST_F(ShardCoreTest, ExpiresNobodyInALateRoundBeforeEverythingIsRead) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
+  const auto next = shard.turn(at(seconds{2}));
+  ASSERT_TRUE(next.wakeup);
+
+  const MonoTime late = at(seconds{45});
+  shard.core.begin_round(late);
+  ASSERT_EQ(shard.stalls.size(), 1U);
+  EXPECT_EQ(shard.stalls.front(), late - begin_of(*next.wakeup));
+  EXPECT_TRUE(shard.core.accepting());
+  EXPECT_FALSE(shard.core.expire());
+  shard.core.on_accepts(16, false);
+  shard.core.on_poll(1, false);  // not dry yet
+  EXPECT_FALSE(shard.core.expire());
+  session.deadline = late + kTimeout;  // a keepalive was among what was read
+  shard.turn(late);
+  shard.turn(late);
+  EXPECT_EQ(shard.due.size(), 1U);
+  EXPECT_EQ(edges(), 1U) << "only the online edge";
+  EXPECT_EQ(shard.stalls.size(), 1U) << "one stall is counted once";
+}
+
+TEST_F(ShardCoreTest, CountsNoStallWhenARoundIsLateByATick) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
+  const auto next = shard.turn(at(seconds{2}));
+  ASSERT_TRUE(next.wakeup);
+  shard.turn(begin_of(*next.wakeup) + kTick);
+  EXPECT_TRUE(shard.stalls.empty());
+}
+
+TEST_F(ShardCoreTest, KickTellsTheLiveSessionsAndMakesOneEdge) {
+  FakeSession& phone = online("alice", at(seconds{1}));
+  FakeSession& laptop = online("alice", at(seconds{1}));
+  EXPECT_EQ(shard.core.kick("alice", at(seconds{2})), 2U);
+  shard.turn(at(seconds{2}));
+  EXPECT_EQ(phone.dismissed, CloseReason::kKicked);
+  EXPECT_EQ(laptop.dismissed, CloseReason::kKicked);
+  ASSERT_EQ(edges(), 2U);
+  EXPECT_EQ(shard.core.edges().at(1).reason, EdgeReason::kKicked);
+  EXPECT_EQ(shard.core.kick("alice", at(seconds{2})), std::nullopt);
+}
+
+/// Moves mail between the two shards of a node.
+void exchange_mail(FakeShard& a, FakeShard& b, MonoTime now) {
+  MailBatch to_b = a.core.take_mail(1);
+  MailBatch to_a = b.core.take_mail(0);
+  b.core.deliver(to_b, now);
+  a.core.deliver(to_a, now);
+}
+
+TEST(ShardCoreNodeTest, KeepsALingeringUserWhoComesBackThroughAnotherShard) {
+  FakeShard first(0, 2, std::chrono::minutes{10});
+  FakeShard second(1, 2, std::chrono::minutes{10});
+  std::string uid = "alice";
+  while (home_shard_of(uid, 0, 2) != 0)
+    uid += 'x';
+
+  FakeSession& old = first.connect();
+  first.log_in(old, uid, at(seconds{1}));
+  first.turn(at(seconds{1}));
+  first.end(old, CloseReason::kPeerClosed, at(seconds{1}));
+  first.turn(at(seconds{2}));
+
+  first.turn(at(seconds{31}));  // the deadline: asks both shards to read first
+  exchange_mail(first, second, at(seconds{31}));
+  FakeSession& back = second.connect();
+  second.core.begin_round(at(seconds{31}));
+  second.core.on_accepts(1, true);
+  second.log_in(back, uid, at(seconds{31}));  // lay unread in its socket
+  second.core.on_poll(1, true);
+  static_cast<void>(second.core.end_round());
+  first.turn(at(seconds{31}));  // reads its own
+  exchange_mail(first, second, at(seconds{31}));
+  for (int i = 0; i < 3; ++i)
+    first.turn(at(seconds{31}));
+
+  EXPECT_EQ(first.core.edges().size(), 1U) << "online once, and never offline";
+  EXPECT_EQ(first.core.registry().online_users(), 1U);
+}
+
+}  // namespace
+}  // namespace pulsewheel
