@@ -1,5 +1,6 @@
 #include "daemon/admin/http_connection.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
@@ -78,6 +79,21 @@ std::optional<Response> answer_to(error_code ec, const HttpLimits& limits) {
                           "this is no HTTP request: " + ec.message());
   }
   return std::nullopt;
+}
+
+/// OPTIONS is how a browser asks whether it may send the real request.
+bool changes_something(http::verb method) {
+  return method != http::verb::get && method != http::verb::head && method != http::verb::options;
+}
+
+/// Browsers name the page's origin in each request that is not a plain look-up, and let any page
+/// send simple ones to any address, this host's loopback included.
+template <class Fields>
+bool comes_from_foreign_page(const Fields& head) {
+  const auto [first, last] = head.equal_range(http::field::origin);
+  return std::any_of(first, last, [&head](const auto& field) {
+    return !is_same_origin(field.value(), head[http::field::host]);
+  });
 }
 
 void count_answer(HttpCounters& counters, http::status status) {
@@ -176,9 +192,19 @@ std::optional<Response> HttpConnection::check_head(std::size_t bytes) const {
     return error_response(http::status::bad_request, "bad_host",
                           "an HTTP/1.1 request has exactly one Host field");
   }
-  if (shared_.local_hosts_only && hosts == 1 && !is_local_host(head[http::field::host])) {
+  const bool changes = changes_something(head.method());
+  if ((shared_.local_hosts_only || changes) && hosts == 1 &&
+      !is_local_host(head[http::field::host])) {
     return error_response(http::status::forbidden, "foreign_host",
-                          "on a loopback address, Host must be localhost or an address literal");
+                          changes ? "Host must be localhost or an address literal in a request "
+                                    "that changes something"
+                                  : "on a loopback address, Host must be localhost or an address "
+                                    "literal");
+  }
+  if (changes && comes_from_foreign_page(head)) {
+    return error_response(http::status::forbidden, "foreign_origin",
+                          "a web page of another origin must not change anything here: Origin must "
+                          "name the host and port of Host, or be left out");
   }
   return std::nullopt;
 }

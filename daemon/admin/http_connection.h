@@ -63,7 +63,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const Router& router;
     const HttpLimits& limits;
     HttpCounters& counters;
-    bool local_hosts_only;                       // check the Host field
+    bool local_hosts_only;                       // check the Host field of reading requests too
     std::function<void(HttpConnection&)> ended;  // the connection has closed; called once
   };
 

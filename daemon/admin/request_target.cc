@@ -68,4 +68,9 @@ bool is_local_host(std::string_view host) {
   return !ec;
 }
 
+bool is_same_origin(std::string_view origin, std::string_view host) {
+  const auto authority = origin.find("://");
+  return authority != origin.npos && boost::beast::iequals(origin.substr(authority + 3), host);
+}
+
 }  // namespace pulsewheel

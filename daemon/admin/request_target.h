@@ -30,4 +30,8 @@ struct RequestTarget {
 /// that it controls (DNS rebinding), but not by one of these.
 [[nodiscard]] bool is_local_host(std::string_view host);
 
+/// Whether `origin`, the value of an Origin field, is that of a page which came from the same host
+/// and port as the request with this Host field goes to. "null" never is.
+[[nodiscard]] bool is_same_origin(std::string_view origin, std::string_view host);
+
 }  // namespace pulsewheel

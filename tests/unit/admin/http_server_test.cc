@@ -240,6 +240,36 @@ TEST_F(HttpServerTest, RefusesForeignHostsOnLoopback) {
   EXPECT_EQ(ask("GET /echo/a HTTP/1.1\r\nHost: [::1]:7601\r\n\r\n").body(), "a");
 }
 
+TEST_F(HttpServerTest, RefusesChangesAskedForByForeignPages) {
+  for (const char* origin : {"http://example.com", "http://localhost", "http://localhost:76010",
+                             "http://localhost:7601.example.com", "null", "", "localhost:7601"}) {
+    EXPECT_EQ(refusal_of(post("/size", "Origin: "s + origin + "\r\n")), "403 foreign_origin")
+        << origin;
+  }
+  EXPECT_EQ(
+      refusal_of(post("/size", "Origin: http://localhost:7601\r\nOrigin: http://example.com\r\n")),
+      "403 foreign_origin");
+}
+
+TEST_F(HttpServerTest, TakesChangesFromItsOwnPagesAndFromPrograms) {
+  EXPECT_EQ(ask(post("/size", "Origin: http://localhost:7601\r\n")).body(), "0");
+  EXPECT_EQ(ask(post("/size", "Origin: HTTP://LocalHost:7601\r\n")).body(), "0");
+  EXPECT_EQ(ask(post("/size")).body(), "0");
+}
+
+TEST_F(HttpServerTest, ForeignPagesMayRead) {
+  EXPECT_EQ(
+      ask("GET /echo/a HTTP/1.1\r\nHost: localhost\r\nOrigin: http://example.com\r\n\r\n").body(),
+      "a");
+}
+
+TEST_F(HttpServerTest, RefusesChangesUnderForeignHostsOnEveryAddress) {
+  options_.address = "0.0.0.0";
+  EXPECT_EQ(refusal_of("POST /size HTTP/1.1\r\nHost: example.com\r\nContent-Length: 0\r\n\r\n"),
+            "403 foreign_host");
+  EXPECT_EQ(ask(post("/size")).body(), "0");
+}
+
 TEST_F(HttpServerTest, TakesAnyHostOnOtherAddresses) {
   options_.address = "0.0.0.0";
   EXPECT_EQ(ask("GET /echo/a HTTP/1.1\r\nHost: example.com\r\n\r\n").body(), "a");

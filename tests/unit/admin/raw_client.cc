@@ -105,4 +105,9 @@ std::string get(std::string_view target) {
   return "GET " + std::string(target) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
 }
 
+std::string post(std::string_view target, std::string_view fields) {
+  return "POST " + std::string(target) + " HTTP/1.1\r\nHost: localhost:7601\r\n" +
+         std::string(fields) + "Content-Length: 0\r\n\r\n";
+}
+
 }  // namespace pulsewheel

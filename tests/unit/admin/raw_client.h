@@ -47,5 +47,7 @@ class RawClient {
 
 /// A GET request with Host and nothing else.
 std::string get(std::string_view target);
+/// A POST request with Host, no body, and `fields` ("Name: value\r\n", or none).
+std::string post(std::string_view target, std::string_view fields = {});
 
 }  // namespace pulsewheel
