@@ -1,5 +1,6 @@
 #include "daemon/admin/routes.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -49,21 +50,45 @@ Response version() {
                         {"build_type", build.type}});
 }
 
+/// What is wrong with the uid of a request, if anything is.
+std::optional<Response> check_uid(const std::string& uid, const RouteLimits& limits) {
+  if (!uid.empty() && uid.size() <= limits.uid_bytes_max) return std::nullopt;
+  return error_response(http::status::bad_request, "bad_uid",
+                        "a uid has 1 to " + std::to_string(limits.uid_bytes_max) +
+                            " bytes after decoding, this one has " + std::to_string(uid.size()));
+}
+
+Response shard_timeout(std::string_view message) {
+  Response busy = error_response(http::status::service_unavailable, "timeout", message);
+  busy.fields.emplace_back(http::field::retry_after, "1");
+  return busy;
+}
+
 void user(StatusSource& source, const RouteLimits& limits, const Request& request,
           Responder respond) {
   const std::string& uid = request.param("uid");
-  if (uid.empty() || uid.size() > limits.uid_bytes_max) {
-    return respond(error_response(http::status::bad_request, "bad_uid",
-                                  "a uid has 1 to " + std::to_string(limits.uid_bytes_max) +
-                                      " bytes after decoding, this one has " +
-                                      std::to_string(uid.size())));
-  }
+  if (auto refusal = check_uid(uid, limits)) return respond(std::move(*refusal));
   source.async_user(uid, [uid, respond = std::move(respond)](std::optional<UserReport> report) {
-    if (report) return respond(json_response(to_json(uid, *report)));
-    Response busy = error_response(http::status::service_unavailable, "timeout",
-                                   "the shard of this user did not answer in time");
-    busy.fields.emplace_back(http::field::retry_after, "1");
-    respond(std::move(busy));
+    respond(report ? json_response(to_json(uid, *report))
+                   : shard_timeout("the shard of this user did not answer in time"));
+  });
+}
+
+void kick(StatusSource& source, const RouteLimits& limits, const Request& request,
+          Responder respond) {
+  const std::string& uid = request.param("uid");
+  if (auto refusal = check_uid(uid, limits)) return respond(std::move(*refusal));
+  source.async_kick(uid, [uid, respond = std::move(respond)](std::optional<KickReport> report) {
+    if (!report) {
+      return respond(shard_timeout(
+          "the shard of this user did not answer in time; the user may still be kicked"));
+    }
+    if (!report->was_online) {
+      return respond(error_response(http::status::not_found, "not_online",
+                                    "this user is not online: there is nobody to kick"));
+    }
+    respond(json_response(
+        {{"uid", percent_encode(uid)}, {"kicked_sessions", report->kicked_sessions}}));
   });
 }
 
@@ -90,6 +115,10 @@ Router make_routes(StatusSource& source, const RouteLimits& limits) {
   router.add(kGet, "/v1/users/{uid}", [&source, limits](const Request& request, Responder respond) {
     user(source, limits, request, std::move(respond));
   });
+  router.add(http::verb::post, "/v1/users/{uid}:kick",
+             [&source, limits](const Request& request, Responder respond) {
+               kick(source, limits, request, std::move(respond));
+             });
   return router;
 }
 

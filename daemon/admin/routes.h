@@ -12,9 +12,9 @@ struct RouteLimits {
   std::size_t uid_bytes_max = 128;
 };
 
-/// /livez, /readyz, /metrics, /version, /v1/status and /v1/users/{uid}. Every answer is JSON but
-/// for those of /metrics, and of /livez and /readyz while all is well. `source` must outlive the
-/// router, and is called on the thread that serves it.
+/// GET of /livez, /readyz, /metrics, /version, /v1/status and /v1/users/{uid}, and POST of
+/// /v1/users/{uid}:kick. Every answer is JSON but for those of /metrics, and of /livez and /readyz
+/// while all is well. `source` must outlive the router, and is called on the thread that serves it.
 [[nodiscard]] Router make_routes(StatusSource& source, const RouteLimits& limits = {});
 
 /// The answer of /v1/users/{uid}: uids and devices percent-encoded, session ids as strings

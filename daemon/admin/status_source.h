@@ -1,6 +1,7 @@
 // StatusSource: what the HTTP port may know about the daemon. The server implements it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -35,6 +36,12 @@ struct UserReport {
   std::vector<SessionReport> sessions;
 };
 
+/// What a kick did.
+struct KickReport {
+  bool was_online = false;
+  std::size_t kicked_sessions = 0;  // live ones; 0 for a user who only lingered
+};
+
 /// Called on the HTTP thread. Nothing here blocks on a shard: what a shard has to say arrives by
 /// callback, on the HTTP thread again, or as nullopt after the source's own time limit.
 class StatusSource {
@@ -52,6 +59,11 @@ class StatusSource {
 
   using UserCallback = std::function<void(std::optional<UserReport>)>;
   virtual void async_user(std::string uid, UserCallback done) = 0;
+
+  /// Makes a user offline at once and closes the user's sessions. After a nullopt it may still
+  /// happen.
+  using KickCallback = std::function<void(std::optional<KickReport>)>;
+  virtual void async_kick(std::string uid, KickCallback done) = 0;
 };
 
 }  // namespace pulsewheel

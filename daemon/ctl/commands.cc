@@ -109,6 +109,22 @@ std::string user_text(const Json& user) {
   return out;
 }
 
+std::string kick_text(const Json& answer) {
+  return "kicked " + member(answer, "uid") +
+         ", sessions closed: " + member(answer, "kicked_sessions") + "\n";
+}
+
+constexpr std::string_view kBadUid =
+    "UID is percent-encoded: each '%' is followed by two hexadecimal digits, a '%' itself is "
+    "written %25, and it is not empty";
+
+// The path of a user named on the command line; nullopt for kBadUid.
+std::optional<std::string> user_target(std::string_view uid) {
+  const std::optional<std::string> bytes = percent_decode(uid);
+  if (!bytes || bytes->empty()) return std::nullopt;
+  return "/v1/users/" + percent_encode(*bytes);
+}
+
 // The message of a JSON error; else something that names the status.
 std::string error_message(const Answer& answer) {
   const Json body = Json::parse(answer.body, nullptr, false);
@@ -119,10 +135,9 @@ std::string error_message(const Answer& answer) {
   return "HTTP status " + std::to_string(answer.status);
 }
 
-// Asks for a JSON object and prints it, as it is or by `to_human`.
+// Prints the JSON object that was answered, as it is or by `to_human`.
 template <class ToHuman>
-int show(CommandContext& context, std::string_view target, ToHuman to_human) {
-  const Answer answer = http_get(context.url, target, context.timeout);
+int show(CommandContext& context, const Answer& answer, ToHuman to_human) {
   if (answer.status != kStatusOk) {
     const int code = answer.status >= kStatusServerErrors ? EX_UNAVAILABLE : kExitNo;
     return complain(context, "the daemon says: " + error_message(answer), code);
@@ -162,18 +177,19 @@ int healthcheck(CommandContext& context, bool live) {
 }
 
 int status(CommandContext& context) {
-  return show(context, "/v1/status", to_lines);
+  return show(context, http_get(context.url, "/v1/status", context.timeout), to_lines);
 }
 
 int user(CommandContext& context, std::string_view uid) {
-  const std::optional<std::string> bytes = percent_decode(uid);
-  if (!bytes || bytes->empty()) {
-    return complain(context,
-                    "UID is percent-encoded: each '%' is followed by two hexadecimal digits, a '%' "
-                    "itself is written %25, and it is not empty",
-                    EX_USAGE);
-  }
-  return show(context, "/v1/users/" + percent_encode(*bytes), user_text);
+  const std::optional<std::string> target = user_target(uid);
+  if (!target) return complain(context, kBadUid, EX_USAGE);
+  return show(context, http_get(context.url, *target, context.timeout), user_text);
+}
+
+int kick(CommandContext& context, std::string_view uid) {
+  const std::optional<std::string> target = user_target(uid);
+  if (!target) return complain(context, kBadUid, EX_USAGE);
+  return show(context, http_post(context.url, *target + ":kick", context.timeout), kick_text);
 }
 
 std::string to_lines(const Json& value) {

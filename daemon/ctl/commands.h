@@ -37,6 +37,10 @@ int status(CommandContext& context);
 /// %25); EX_USAGE when it is malformed.
 int user(CommandContext& context, std::string_view uid);
 
+/// Makes a user offline at once and closes the user's sessions. `uid` as for user(); kExitNo when
+/// the user is not online.
+int kick(CommandContext& context, std::string_view uid);
+
 /// One line per value, "path value" in two columns; for people and grep. Values never hold
 /// control characters.
 [[nodiscard]] std::string to_lines(const nlohmann::json& value);

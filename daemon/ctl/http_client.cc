@@ -54,15 +54,16 @@ class Exchange {
  public:
   Exchange(const Url& url, std::chrono::milliseconds timeout) : url_(url), timeout_(timeout) {}
 
-  Answer get(std::string_view target) {
+  Answer ask(http::verb method, std::string_view target) {
     const auto endpoints = resolve();
     stream_.expires_after(timeout_);
     run([&](auto done) { stream_.async_connect(endpoints, done); });
 
-    http::request<http::empty_body> request(http::verb::get, target, 11);
+    http::request<http::empty_body> request(method, target, 11);
     request.set(http::field::host, url_.authority());
     request.set(http::field::user_agent, "pulsewheelctl/" + std::string(build_info().version));
     request.set(http::field::connection, "close");
+    request.prepare_payload();
     run([&](auto done) { http::async_write(stream_, request, done); });
 
     beast::flat_buffer buffer;
@@ -148,7 +149,11 @@ std::string Url::authority() const {
 }
 
 Answer http_get(const Url& url, std::string_view target, std::chrono::milliseconds timeout) {
-  return Exchange(url, timeout).get(target);
+  return Exchange(url, timeout).ask(http::verb::get, target);
+}
+
+Answer http_post(const Url& url, std::string_view target, std::chrono::milliseconds timeout) {
+  return Exchange(url, timeout).ask(http::verb::post, target);
 }
 
 }  // namespace pulsewheel::ctl

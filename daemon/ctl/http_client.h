@@ -31,9 +31,12 @@ class UnreachableError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Asks for `target`, which is an encoded path. Blocks for `timeout` at most, and for as long as
-/// the system's resolver takes where the host is a name. Throws UnreachableError naming the URL.
+/// Asks for `target`, which is an encoded path, or posts to it without a body. Blocks for `timeout`
+/// at most, and for as long as the system's resolver takes where the host is a name. Throws
+/// UnreachableError naming the URL.
 [[nodiscard]] Answer http_get(const Url& url, std::string_view target,
                               std::chrono::milliseconds timeout);
+[[nodiscard]] Answer http_post(const Url& url, std::string_view target,
+                               std::chrono::milliseconds timeout);
 
 }  // namespace pulsewheel::ctl

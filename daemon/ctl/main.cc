@@ -60,11 +60,17 @@ void add_commands(CLI::App& app, CommandLine& line, bool& live, std::string& uid
     line.command = [](CommandContext& context) { return status(context); };
   });
 
-  CLI::App* one = app.add_subcommand("user", "One user's state and sessions");
-  one->add_option("UID", uid, "Percent-encoded where it holds odd bytes ('%' itself is %25)")
-      ->required();
-  one->callback(
-      [&] { line.command = [&uid](CommandContext& context) { return user(context, uid); }; });
+  const auto add_for_user = [&](const char* name, const char* what,
+                                int (*command)(CommandContext&, std::string_view)) {
+    CLI::App* one = app.add_subcommand(name, what);
+    one->add_option("UID", uid, "Percent-encoded where it holds odd bytes ('%' itself is %25)")
+        ->required();
+    one->callback([&line, &uid, command] {
+      line.command = [&uid, command](CommandContext& context) { return command(context, uid); };
+    });
+  };
+  add_for_user("user", "One user's state and sessions", user);
+  add_for_user("kick", "Make a user offline at once and close the user's sessions", kick);
 }
 
 // Throws std::invalid_argument saying what is allowed.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "daemon/base/build_info.h"
+#include "daemon/base/log.h"
 
 namespace pulsewheel {
 namespace {
@@ -127,6 +128,10 @@ nlohmann::json NodeStatus::status() const {
           {"stalls", stalls}};
 }
 
+std::size_t NodeStatus::home_of(std::string_view uid) const noexcept {
+  return home_shard_of(uid, shards_.front()->options().registry.hash_seed, shards_.size());
+}
+
 /// One look-up on its way: HTTP thread, home shard, the sessions' shards, HTTP thread.
 struct NodeStatus::UserQuestion {
   UserQuestion(HttpServer& http, UserCallback callback)
@@ -147,8 +152,7 @@ void NodeStatus::async_user(std::string uid, UserCallback done) {
   question->limit.async_wait([question](const boost::system::error_code& error) {
     if (!error && question->done) std::exchange(question->done, nullptr)(std::nullopt);
   });
-  const std::size_t home =
-      home_shard_of(question->uid, shards_.front()->options().registry.hash_seed, shards_.size());
+  const std::size_t home = home_of(question->uid);
   shards_[home]->post([this, home, question] {
     question->view = shards_[home]->find_user(question->uid);
     ask_sessions(question);
@@ -215,6 +219,32 @@ UserReport make_report(const UserView& view,
 }
 
 }  // namespace
+
+void NodeStatus::async_kick(std::string uid, KickCallback done) {
+  /// HTTP thread, home shard, HTTP thread.
+  struct Order {
+    KickCallback done;                // empty once called; HTTP thread
+    boost::asio::steady_timer limit;  // HTTP thread
+  };
+  const auto order = std::make_shared<Order>(
+      Order{std::move(done), boost::asio::steady_timer(http_->executor(), kAnswerLimit)});
+  order->limit.async_wait([order](const boost::system::error_code& error) {
+    if (!error && order->done) std::exchange(order->done, nullptr)(std::nullopt);
+  });
+  Shard& home = *shards_[home_of(uid)];
+  home.post([this, &home, uid = std::move(uid), order] {
+    const std::optional<std::size_t> kicked = home.kick_user(uid);
+    const KickReport report{.was_online = kicked.has_value(),
+                            .kicked_sessions = kicked.value_or(0)};
+    if (report.was_online) {
+      log::info("kick", {{"uid", log::Uid{uid}}}, "kicked: {} sessions", report.kicked_sessions);
+    }
+    boost::asio::post(http_->executor(), [order, report] {
+      order->limit.cancel();
+      if (order->done) std::exchange(order->done, nullptr)(report);
+    });
+  });
+}
 
 void NodeStatus::answer(const std::shared_ptr<UserQuestion>& question) {
   boost::asio::post(http_->executor(), [question] {

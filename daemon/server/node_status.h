@@ -46,6 +46,7 @@ class NodeStatus final : public StatusSource {
   [[nodiscard]] nlohmann::json status() const override;
   [[nodiscard]] std::vector<prometheus::MetricFamily> collect() const override;
   void async_user(std::string uid, UserCallback done) override;
+  void async_kick(std::string uid, KickCallback done) override;
 
   /// A shard that has not turned for so long after being asked to is dead.
   static constexpr Duration kLiveLimit = std::chrono::seconds{5};
@@ -60,6 +61,7 @@ class NodeStatus final : public StatusSource {
     MonoTime asked_at{};
   };
 
+  [[nodiscard]] std::size_t home_of(std::string_view uid) const noexcept;
   void ask_sessions(std::shared_ptr<UserQuestion> question);
   void answer(const std::shared_ptr<UserQuestion>& question);
 

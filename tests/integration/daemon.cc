@@ -122,8 +122,17 @@ std::vector<nlohmann::json> Daemon::wait_for_edges(std::size_t count,
 }
 
 Daemon::Answer Daemon::get(const std::string& target) const {
+  return ask("GET", target);
+}
+
+Daemon::Answer Daemon::post(const std::string& target) const {
+  return ask("POST", target);
+}
+
+Daemon::Answer Daemon::ask(const std::string& method, const std::string& target) const {
   Client client(http_port_);
-  client.send_text("GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+  client.send_text(method + " " + target +
+                   " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
   const std::string text = client.read_to_end();
   Answer answer;
   if (text.size() > 12) answer.status = std::stoi(text.substr(9, 3));

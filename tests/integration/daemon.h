@@ -64,6 +64,8 @@ class Daemon {
     std::string body;
   };
   [[nodiscard]] Answer get(const std::string& target) const;
+  /// A POST without a body.
+  Answer post(const std::string& target) const;
   /// One value of /metrics, summed over the series whose line starts with `series`.
   [[nodiscard]] double metric(const std::string& series) const;
 
@@ -72,6 +74,7 @@ class Daemon {
   int wait();
 
  private:
+  [[nodiscard]] Answer ask(const std::string& method, const std::string& target) const;
   static std::vector<std::string> arguments(const Options& options, const std::string& state_dir,
                                             const std::string& ports_file);
 

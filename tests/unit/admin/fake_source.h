@@ -21,6 +21,7 @@ class FakeSource : public StatusSource {
   nlohmann::json status_json = {{"users_online", 3}};
   std::vector<prometheus::MetricFamily> families;
   std::optional<UserReport> user = UserReport{"offline", {}, {}, {}};
+  std::optional<KickReport> kick_report = KickReport{true, 1};
   bool keep_users_waiting = false;  // callbacks are kept, and never called
 
   bool live() const override { return is_live; }
@@ -42,6 +43,19 @@ class FakeSource : public StatusSource {
     done(user);
   }
 
+  void async_kick(std::string uid, KickCallback done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      kicked_.push_back(std::move(uid));
+    }
+    done(kick_report);
+  }
+
+  /// The uids that were to be kicked, decoded.
+  std::vector<std::string> kicked() const {
+    const std::lock_guard lock(mutex_);
+    return kicked_;
+  }
   /// The uids asked for, decoded.
   std::vector<std::string> asked() const {
     const std::lock_guard lock(mutex_);
@@ -56,6 +70,7 @@ class FakeSource : public StatusSource {
  private:
   mutable std::mutex mutex_;
   std::vector<std::string> asked_;
+  std::vector<std::string> kicked_;
   std::vector<UserCallback> waiting_;
 };
 

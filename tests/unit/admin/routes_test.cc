@@ -23,14 +23,15 @@ using testing::HasSubstr;
 
 class RoutesTest : public testing::Test {
  protected:
-  RawClient::Answer ask(std::string_view target) {
+  RawClient::Answer ask(std::string_view target) { return send(get(target)); }
+  RawClient::Answer send(std::string_view request) {
     if (!server_) {
       HttpServer::Options options;
       options.port = 0;
       server_ = std::make_unique<HttpServer>(options, make_routes(source_));
       server_->start();
     }
-    return RawClient(server_->port()).ask(get(target));
+    return RawClient(server_->port()).ask(request);
   }
   static Json error(const RawClient::Answer& answer) {
     EXPECT_EQ(answer[http::field::content_type], "application/json");
@@ -115,6 +116,52 @@ TEST_F(RoutesTest, UserWhoseShardDoesNotAnswerIs503) {
   EXPECT_EQ(answer.result_int(), 503u);
   EXPECT_EQ(answer[http::field::retry_after], "1");
   EXPECT_EQ(error(answer).at("code"), "timeout");
+}
+
+TEST_F(RoutesTest, KickSaysHowManySessionsItEnded) {
+  source_.kick_report = KickReport{true, 2};
+  const auto answer = send(post("/v1/users/room%3A42:kick"));
+  EXPECT_EQ(answer.result_int(), 200u);
+  EXPECT_EQ(Json::parse(answer.body()), Json({{"uid", "room%3A42"}, {"kicked_sessions", 2}}));
+  EXPECT_THAT(source_.kicked(), ElementsAre("room:42"));
+}
+
+TEST_F(RoutesTest, KickOfAUserWhoOnlyLingersEndsNoSession) {
+  source_.kick_report = KickReport{true, 0};
+  const auto answer = send(post("/v1/users/bob:kick"));
+  EXPECT_EQ(answer.result_int(), 200u);
+  EXPECT_EQ(Json::parse(answer.body()).at("kicked_sessions"), 0);
+}
+
+TEST_F(RoutesTest, KickOfAUserWhoIsNotOnlineIs404) {
+  source_.kick_report = KickReport{};
+  const auto answer = send(post("/v1/users/bob:kick"));
+  EXPECT_EQ(answer.result_int(), 404u);
+  EXPECT_EQ(error(answer).at("code"), "not_online");
+}
+
+TEST_F(RoutesTest, KickWhoseShardDoesNotAnswerIs503) {
+  source_.kick_report = std::nullopt;
+  const auto answer = send(post("/v1/users/bob:kick"));
+  EXPECT_EQ(answer.result_int(), 503u);
+  EXPECT_EQ(answer[http::field::retry_after], "1");
+  EXPECT_THAT(error(answer).at("message").get<std::string>(), HasSubstr("may still be kicked"));
+}
+
+TEST_F(RoutesTest, KickNeedsAPost) {
+  const auto answer = ask("/v1/users/bob:kick");
+  EXPECT_EQ(answer.result_int(), 405u);
+  EXPECT_EQ(answer[http::field::allow], "POST");
+  EXPECT_THAT(source_.kicked(), testing::IsEmpty());
+}
+
+TEST_F(RoutesTest, KickNeedsAUidOfOneTo128Bytes) {
+  for (const std::string& uid : {""s, std::string(129, 'a')}) {
+    const auto answer = send(post("/v1/users/" + uid + ":kick"));
+    EXPECT_EQ(answer.result_int(), 400u);
+    EXPECT_EQ(error(answer).at("code"), "bad_uid");
+  }
+  EXPECT_THAT(source_.kicked(), testing::IsEmpty());
 }
 
 TEST_F(RoutesTest, UidsOfAnyBytesArriveAndComeBackExact) {

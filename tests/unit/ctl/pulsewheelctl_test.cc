@@ -95,7 +95,7 @@ TEST_F(PulsewheelctlTest, VersionIsThatOfTheBuild) {
 TEST_F(PulsewheelctlTest, HelpNamesCommandsAndExitCodes) {
   const ProgramResult result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* word : {"healthcheck", "status", "user", "PULSEWHEEL_URL", "69"}) {
+  for (const char* word : {"healthcheck", "status", "user", "kick", "PULSEWHEEL_URL", "69"}) {
     EXPECT_THAT(result.out, HasSubstr(word));
   }
 }
@@ -184,11 +184,28 @@ TEST_F(PulsewheelctlTest, UserInJsonIsTheDaemonsOwn) {
   EXPECT_EQ(Json::parse(ask({"user", "bob", "--json"}).out), to_json("bob", *source_.user));
 }
 
+TEST_F(PulsewheelctlTest, KickSaysWhomAndHowManySessions) {
+  source_.kick_report = KickReport{true, 2};
+  const ProgramResult result = ask({"kick", "room:42"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "kicked room%3A42, sessions closed: 2\n");
+  EXPECT_THAT(source_.kicked(), ElementsAre("room:42"));
+}
+
+TEST_F(PulsewheelctlTest, KickOfAUserWhoIsNotOnlineIsRefused) {
+  source_.kick_report = KickReport{};
+  const ProgramResult result = ask({"kick", "bob"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("not online"));
+}
+
 TEST_F(PulsewheelctlTest, MalformedUidIsWrongUsage) {
-  for (const char* uid : {"%", "100%", "%zz", ""}) {
-    const ProgramResult result = ask({"user", uid});
-    EXPECT_EQ(result.exit_code, kUsage) << uid;
-    EXPECT_THAT(result.err, HasSubstr("%25"));
+  for (const char* command : {"user", "kick"}) {
+    for (const char* uid : {"%", "100%", "%zz", ""}) {
+      const ProgramResult result = ask({command, uid});
+      EXPECT_EQ(result.exit_code, kUsage) << uid;
+      EXPECT_THAT(result.err, HasSubstr("%25"));
+    }
   }
 }
 
@@ -252,6 +269,7 @@ TEST_F(PulsewheelctlTest, WrongUsageIs64AndSaysWhat) {
       {{"dance"}, "dance"},
       {{"status", "--loud"}, "--loud"},
       {{"user"}, "UID"},
+      {{"kick"}, "UID"},
       {{"status", "--timeout", "5"}, "1ms to 60m"},
       {{"status", "--timeout", "0s"}, "1ms to 60m"},
       {{"status", "--timeout", "2h"}, "1ms to 60m"},
