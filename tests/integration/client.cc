@@ -37,6 +37,10 @@ Client::~Client() {
 Client::Client(Client&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), input_(std::move(other.input_)) {}
 
+void Client::finish_sending() {
+  ::shutdown(fd_, SHUT_WR);
+}
+
 void Client::close() {
   if (fd_ != -1) ::close(std::exchange(fd_, -1));
 }

@@ -54,6 +54,7 @@ class Client {
   bool at_end();
   std::string read_to_end();
 
+  void finish_sending();  // FIN; answers can still be read
   void close();
   void reset();  // RST
 

@@ -17,7 +17,7 @@ namespace pulsewheel::test {
 namespace {
 
 pid_t start(const std::vector<std::string>& arguments, const std::string& log,
-            std::uint64_t descriptor_limit) {
+            std::uint64_t descriptor_limit, const std::function<void()>& in_child) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments)
     argv.push_back(const_cast<char*>(argument.c_str()));
@@ -35,6 +35,7 @@ pid_t start(const std::vector<std::string>& arguments, const std::string& log,
   }
   ::dup2(out, STDOUT_FILENO);
   ::dup2(out, STDERR_FILENO);
+  if (in_child) in_child();
   ::execv(argv[0], argv.data());
   ::_exit(127);
 }
@@ -48,13 +49,14 @@ int exit_code(int status) {
 Ended run_program(const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
   int status = 0;
-  ::waitpid(start(arguments, folder / "log", 0), &status, 0);
+  ::waitpid(start(arguments, folder / "log", 0, {}), &status, 0);
   return {exit_code(status), read_file(folder / "log")};
 }
 
 std::vector<std::string> Daemon::arguments(const Options& options, const std::string& state_dir,
                                            const std::string& ports_file) {
   std::vector<std::string> all{PULSEWHEELD_PATH};
+  all.insert(all.end(), options.arguments.begin(), options.arguments.end());
   const auto set = [&all](const std::string& pair) { all.insert(all.end(), {"--set", pair}); };
   set("listener.0.address=127.0.0.1");
   set("listener.0.port=0");
@@ -71,8 +73,8 @@ std::vector<std::string> Daemon::arguments(const Options& options, const std::st
 Daemon::Daemon(Options options)
     : state_dir_(options.state_dir.empty() ? folder_ / "state" : options.state_dir) {
   const std::string ports_file = folder_ / "ports";
-  pid_ =
-      start(arguments(options, state_dir_, ports_file), folder_ / "log", options.descriptor_limit);
+  pid_ = start(arguments(options, state_dir_, ports_file), folder_ / "log",
+               options.descriptor_limit, options.in_child);
   int status = 0;
   const bool listens = eventually([&] {
     if (::waitpid(pid_, &status, WNOHANG) == pid_) pid_ = -1;
@@ -95,7 +97,7 @@ Ended Daemon::run_to_end(Options options) {
   const std::string state_dir = options.state_dir.empty() ? folder / "state" : options.state_dir;
   int status = 0;
   ::waitpid(start(arguments(options, state_dir, folder / "ports"), folder / "log",
-                  options.descriptor_limit),
+                  options.descriptor_limit, options.in_child),
             &status, 0);
   return {exit_code(status), read_file(folder / "log")};
 }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -25,9 +26,13 @@ Ended run_program(const std::vector<std::string>& arguments);
 class Daemon {
  public:
   struct Options {
-    std::vector<std::string> sets{};     // over those of kQuick
-    std::uint64_t descriptor_limit = 0;  // 0: as inherited
-    std::string state_dir{};             // empty: one of its own
+    std::vector<std::string> sets{};       // over those of kQuick
+    std::uint64_t descriptor_limit = 0;    // 0: as inherited
+    std::string state_dir{};               // empty: one of its own
+    std::vector<std::string> arguments{};  // before the sets
+    /// Runs in the child before it becomes the daemon: limits, other descriptors, environment.
+    /// Should it fail, it ends the child with _exit().
+    std::function<void()> in_child{};
   };
 
   /// Short times, so that a test sees a timeout in about a second.
