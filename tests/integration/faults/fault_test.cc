@@ -1,0 +1,90 @@
+#include "tests/integration/faults/fault_test.h"
+
+#include <sys/resource.h>
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iomanip>
+#include <sstream>
+#include <stdexcept>
+
+#include "daemon/base/percent.h"
+#include "tests/support/eventually.h"
+
+namespace pulsewheel::test {
+
+std::vector<std::string> fault_sets(std::vector<std::string> more) {
+  std::vector<std::string> sets{"presence.timeout=2s", "presence.tick=50ms",
+                                "server.max_connections=6000", "server.fd_tables=shared",
+                                "server.login_timeout=60s"};
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+std::map<std::string, EdgeCount> count_edges(const Daemon& daemon) {
+  std::map<std::string, EdgeCount> counts;
+  for (const auto& edge : daemon.edges()) {
+    EdgeCount& count = counts[edge.at("uid")];
+    ++(edge.at("kind") == "online" ? count.online : count.offline);
+  }
+  return counts;
+}
+
+EdgeCount count_all_edges(const Daemon& daemon) {
+  EdgeCount sum;
+  for (const auto& [uid, count] : count_edges(daemon)) {
+    sum.online += count.online;
+    sum.offline += count.offline;
+  }
+  return sum;
+}
+
+EdgeCount wait_for_edge_count(const Daemon& daemon, EdgeCount expected) {
+  static_cast<void>(daemon.wait_for_edges(expected.online + expected.offline));
+  return count_all_edges(daemon);
+}
+
+nlohmann::json user(const Daemon& daemon, const std::string& uid) {
+  return nlohmann::json::parse(daemon.get("/v1/users/" + percent_encode(uid)).body);
+}
+
+std::string state_of(const Daemon& daemon, const std::string& uid) {
+  return user(daemon, uid).at("state");
+}
+
+double wall_seconds(const nlohmann::json& edge, const char* field) {
+  std::istringstream text(edge.at(field).get<std::string>());  // 2026-01-02T03:04:05.678901Z
+  std::tm time{};
+  double fraction = 0;
+  text >> std::get_time(&time, "%Y-%m-%dT%H:%M:%S") >> fraction;
+  if (!text) throw std::runtime_error("no time: " + text.str());
+  return static_cast<double>(::timegm(&time)) + fraction;
+}
+
+double silence_of(const nlohmann::json& edge) {
+  return wall_seconds(edge, "at") - wall_seconds(edge, "last_seen");
+}
+
+std::size_t descriptors_of(pid_t pid) {
+  const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+std::size_t memory_kib(pid_t pid, const std::string& line) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string text; std::getline(status, text);) {
+    if (text.rfind(line + ":", 0) == 0) return std::stoul(text.substr(line.size() + 1));
+  }
+  throw std::runtime_error("no " + line + " of process " + std::to_string(pid));
+}
+
+void limit_running(pid_t pid, int resource, std::uint64_t limit) {
+  rlimit64 now{};
+  const auto kind = static_cast<__rlimit_resource>(resource);
+  ::prlimit64(pid, kind, nullptr, &now);
+  now.rlim_cur = limit;
+  if (::prlimit64(pid, kind, &now, nullptr) != 0) throw std::runtime_error("prlimit failed");
+}
+
+}  // namespace pulsewheel::test
