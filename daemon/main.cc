@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "daemon/base/build_info.h"
 #include "daemon/base/log.h"
+#include "daemon/base/memory_reserve.h"
 #include "daemon/base/thread.h"
 #include "daemon/server/options.h"
 #include "daemon/server/server.h"
@@ -54,7 +55,11 @@ void declare(CLI::App& app, Arguments& arguments) {
       "Signals: TERM and INT drain (a second one stops at once), USR1 opens the logs again.");
 }
 
+/// Enough for the ends of all sessions, and for saying what is wrong.
+constexpr std::size_t kMemoryReserve = std::size_t{8} << 20;
+
 int serve(const Config& config) {
+  pulsewheel::memory_reserve::hold(kMemoryReserve);
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an EPIPE
   pulsewheel::block_all_signals_in_this_thread();  // and so in all threads that start from here
   pulsewheel::log::init(pulsewheel::log_options(config));

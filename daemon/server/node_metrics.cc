@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/admin/metrics.h"
+#include "daemon/base/memory_reserve.h"
 #include "daemon/server/node_status.h"
 
 namespace pulsewheel {
@@ -230,6 +231,9 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   if (http_ != nullptr) append_http_families(http_->counters(), out);
   out.push_back(gauge_family("pulsewheel_node_epoch", "Grows with every start of this node.",
                              static_cast<double>(epoch_)));
+  out.push_back(gauge_family("pulsewheel_memory_short",
+                             "1 while nobody new is let in for want of memory.",
+                             memory_reserve::spent() ? 1 : 0));
   out.push_back(build_info_family());
   return out;
 }

@@ -4,11 +4,13 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "daemon/base/check.h"
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/log.h"
+#include "daemon/base/memory_reserve.h"
 #include "daemon/base/thread.h"
 
 namespace pulsewheel {
@@ -261,7 +263,9 @@ void Shard::update_user_gauges() {
 
 // --- Sessions and users -------------------------------------------------------------------------
 
+/// While memory is short nobody new gets in, so that those who are in can be served to their end.
 void Shard::submit_login(const LoginSubmission& login) {
+  if (!memory_reserve::retake()) throw std::bad_alloc();
   core_.submit_login(login);
 }
 
@@ -310,6 +314,7 @@ void Shard::listen(int backlog) {
 }
 
 void Shard::on_accepted(ShardSocket&& socket) {
+  if (!memory_reserve::retake()) throw std::bad_alloc();  // accepting pauses
   const bool busy = slab_.size() >= options_.connections_max;
   if (busy) {
     counters_.refused_busy.add();
