@@ -27,10 +27,11 @@ struct Config {
     FdTables fd_tables = FdTables::kAuto;
     std::string state_dir = "/var/lib/pulsewheel";
     Duration login_timeout = std::chrono::seconds{10};
-    std::uint32_t accept_burst = 16;                 // connections per shard and loop round
-    std::uint32_t loop_handlers_max = 64;            // polled per loop round
-    std::uint32_t expiry_budget = 256;               // hooks visited per loop round
-    std::uint32_t backlog_bytes_max = 16 * 1024;     // unsent bytes of one connection
+    std::uint32_t accept_burst = 16;              // connections per shard and loop round
+    std::uint32_t loop_handlers_max = 64;         // polled per loop round
+    std::uint32_t expiry_budget = 256;            // hooks visited per loop round
+    std::uint32_t backlog_bytes_max = 16 * 1024;  // unsent bytes of one connection
+    Duration write_timeout = std::chrono::seconds{10};
     std::uint32_t payload_before_login_max = 1'024;  // bytes
     std::uint32_t payload_after_login_max = 8'192;   // bytes
     std::string ports_file;                          // empty: none

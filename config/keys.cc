@@ -130,6 +130,10 @@ constexpr Key<Config> kSectionKeys[] = {
         "server.backlog_bytes_max", SizeKind{1'024, 16 << 20}, kOnRestart,
         "Bytes that may wait to be sent to one client. A client that does not read and would pass "
         "it is disconnected."),
+    key<&C::server, &C::Server::write_timeout>(
+        "server.write_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnRestart,
+        "How long bytes may wait to be sent to one client while its connection takes not one of "
+        "them. Then the client is disconnected, at most one tick later, whatever it still sends."),
     key<&C::server, &C::Server::payload_before_login_max>(
         "server.payload_before_login_max", SizeKind{64, kPayloadBytesMax}, kOnRestart,
         "Largest payload of a frame before the client has logged in. A larger one is refused at "

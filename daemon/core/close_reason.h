@@ -16,7 +16,7 @@ enum class CloseReason : std::uint8_t {
   kPeerReset,      // RST, or any other failure of the connection
   kProtocolError,  // a frame that is malformed, too long, unknown, or not allowed in this state
   kLoginRefused,   // a well-formed LOGIN that was not accepted
-  kSlowConsumer,   // the backlog of bytes to send passed its cap
+  kSlowConsumer,   // the backlog of bytes to send passed its cap, or made no progress in time
   kTakenOver,      // a newer login with the same uid and device
   kKicked,         // by an operator
   kBusy,           // over the connection cap

@@ -113,15 +113,29 @@ void Session::on_read(const boost::system::error_code& error, std::size_t size) 
   // The clock is read after the bytes: a packet's time is never earlier than its arrival.
   const MonoTime now = shard_.stamp();
   shard_.counters.bytes_received.add(size);
-  if (!closed()) {
-    if (spill_) {
-      spill_->filled += size;
-    } else {
-      filled_ = static_cast<std::uint8_t>(filled_ + size);
-    }
-    process_input(now);
+  if (closed()) return discard_input(size);
+  if (spill_) {
+    spill_->filled += size;
+  } else {
+    filled_ = static_cast<std::uint8_t>(filled_ + size);
   }
+  process_input(now);
   if (fsm_.state() != SessionState::kLoginPending) do_read();
+}
+
+/// Throws away what comes for a closed session: `size` bytes that were read, and what else is
+/// there. A peer that does not stop costs a few large reads, and then loses the connection.
+void Session::discard_input(std::size_t size) {
+  std::array<std::byte, 16 * 1024> ignored;
+  const ssize_t more =
+      ::recv(socket_.native_handle(), ignored.data(), ignored.size(), MSG_DONTWAIT);
+  if (more > 0) {  // else the next read says why not
+    shard_.counters.bytes_received.add(static_cast<std::uint64_t>(more));
+    size += static_cast<std::size_t>(more);
+  }
+  discarded_ += std::max(static_cast<std::uint32_t>(size), kDiscardChargeMin);
+  if (discarded_ > kDiscardBytesMax) return release_socket();
+  do_read();
 }
 
 std::span<const std::byte> Session::input() const noexcept {
@@ -320,21 +334,28 @@ void Session::refuse_login(LoginVerdict verdict) {
        CloseReason::kLoginRefused);
 }
 
-/// Tells the wheel when silence becomes final.
+/// When silence becomes final, or waiting for the socket to take the backlog.
+MonoTime Session::next_deadline() const noexcept {
+  if (!backlog_) [[likely]]
+    return fsm_.deadline();
+  return std::min(fsm_.deadline(), backlog_->progress_at + shard_.options.write_timeout);
+}
+
 void Session::file_deadline() noexcept {
-  shard_.wheel.arm(*this, shard_.clock.ceil(fsm_.deadline()));
+  shard_.wheel.arm(*this, shard_.clock.ceil(next_deadline()));
 }
 
 /// The same on the packet path, where the deadline only moves later: one store.
 void Session::postpone_deadline() noexcept {
-  TimeWheel::postpone(*this, shard_.clock.ceil(fsm_.deadline()));
+  TimeWheel::postpone(*this, shard_.clock.ceil(next_deadline()));
 }
 
 // --- The end ------------------------------------------------------------------------------------
 
 void Session::on_deadline(MonoTime now) {
   if (finishing_) return release_socket();
-  if (fsm_.deadline() > now) return file_deadline();
+  if (next_deadline() > now) return file_deadline();
+  if (fsm_.deadline() > now) return on_write_deadline(now);
   if (fsm_.state() != SessionState::kActive) {
     return fail(proto::ErrorCode::kLoginTimeout, CloseReason::kLoginTimeout);
   }
@@ -344,8 +365,14 @@ void Session::on_deadline(MonoTime now) {
     shard_.wheel.arm(*this, shard_.clock.floor(now) + 1);
     return;
   }
-  end(CloseReason::kTimeout);
-  shard_.host.close_later(*this);
+  end_and_close_later(CloseReason::kTimeout);
+}
+
+/// The peer may have read at last, and the loop not have come round to it: one more try decides.
+void Session::on_write_deadline(MonoTime now) {
+  if (!send_backlog()) return on_peer_closed(CloseReason::kPeerReset);
+  if (next_deadline() > now) return file_deadline();
+  end_and_close_later(CloseReason::kSlowConsumer);
 }
 
 void Session::dismiss() noexcept {
@@ -396,6 +423,11 @@ void Session::end(CloseReason reason) {
   if (user_.generation != 0) {
     shard_.host.session_ended({user_, ref(), reason, fsm_.last_packet(), fsm_.deadline()});
   }
+}
+
+void Session::end_and_close_later(CloseReason reason) {
+  end(reason);
+  shard_.host.close_later(*this);
 }
 
 /// After the last frame: no more from us, and what still comes in is thrown away.
@@ -455,10 +487,13 @@ std::optional<std::size_t> Session::write_some(std::span<const std::byte> bytes)
 /// session ends.
 void Session::queue(std::span<const std::byte> bytes) {
   try {
-    if (!backlog_) backlog_ = std::make_unique<Backlog>();
+    const bool is_first = !backlog_;
+    if (is_first) backlog_ = std::make_unique<Backlog>();
     if (backlog_->append(bytes, shard_.options.backlog_bytes_max)) {
       shard_.counters.backlog_bytes.add(static_cast<std::int64_t>(bytes.size()));
-      return do_wait_writable();
+      do_wait_writable();
+      if (is_first) on_progress();
+      return;
     }
   } catch (const std::bad_alloc&) {  // as good as a cap
   }
@@ -490,14 +525,29 @@ void Session::do_wait_writable() {
 void Session::on_writable(const boost::system::error_code& error) {
   write_waiting_ = false;
   if (!socket_.is_open() || !backlog_) return;
+  if (error || !send_backlog()) return on_peer_closed(CloseReason::kPeerReset);
+  if (backlog_) do_wait_writable();
+}
+
+/// Sends what the socket takes of the backlog. False when the connection has failed.
+bool Session::send_backlog() noexcept {
   const auto rest = std::span<const std::byte>(backlog_->bytes).subspan(backlog_->sent);
-  const auto sent = error ? std::nullopt : write_some(rest);
-  if (!sent) return on_peer_closed(CloseReason::kPeerReset);
+  const auto sent = write_some(rest);
+  if (!sent) return false;
   shard_.counters.backlog_bytes.add(-static_cast<std::int64_t>(*sent));
   backlog_->sent += *sent;
-  if (*sent < rest.size()) return do_wait_writable();
+  if (*sent > 0) on_progress();
+  if (*sent < rest.size()) return true;
   backlog_.reset();
   if (finishing_) shut_down_sending();
+  return true;
+}
+
+/// The backlog has begun, or become less: from now on it has the whole write timeout. A closed
+/// session has another deadline, or none.
+void Session::on_progress() noexcept {
+  backlog_->progress_at = shard_.stamp();
+  if (!closed()) file_deadline();
 }
 
 void Session::shut_down_sending() noexcept {

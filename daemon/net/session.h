@@ -35,7 +35,11 @@ using ShardSocket =
 /// so that there is no state in which a silent peer stays for ever. Closing with a last frame
 /// sends it, shuts down the sending side and discards what still arrives until the peer closes or
 /// SessionOptions::finish_timeout is over: an immediate close would reset the connection and
-/// throw the frame away.
+/// throw the frame away. A peer that floods it meanwhile is cut off at kDiscardBytesMax.
+///
+/// A peer that does not read what it is sent has a backlog, which is bounded in bytes
+/// (backlog_bytes_max) and in time: while there is one, the hook waits for the keepalive deadline
+/// or the write deadline (the backlog's last progress + write_timeout), whichever is earlier.
 class Session final : private TimerHook {
  public:
   /// `ref` is the slab slot that the session lives in.
@@ -58,7 +62,8 @@ class Session final : private TimerHook {
   void apply_timeouts();
 
   /// The wheel says that the deadline is reached. Declares the session silent, unless unread
-  /// bytes lie in its socket: then they are read first and the next tick decides.
+  /// bytes lie in its socket: then they are read first and the next tick decides. Or cuts off a
+  /// slow consumer, unless its socket takes something at last.
   void on_deadline(MonoTime now);
 
   /// Tells a peer whose silence was declared final, as far as it still listens, and closes. The
@@ -85,6 +90,11 @@ class Session final : private TimerHook {
 
   /// 16 keepalives, or a LOGIN with an ordinary uid. Longer frames spill to the heap.
   static constexpr std::size_t kReadBufferSize = 64;
+  /// What a closed session's peer may still send before the connection is reset: more than a
+  /// decent client has on its way. Each read counts for kDiscardChargeMin at least, so that very
+  /// many small segments are bounded, too.
+  static constexpr std::uint32_t kDiscardBytesMax = 256 * 1024;
+  static constexpr std::uint32_t kDiscardChargeMin = 1024;
 
  private:
   friend class SessionPtr;
@@ -101,6 +111,7 @@ class Session final : private TimerHook {
 
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
+    MonoTime progress_at{};  // when the socket last took some of it, or it began
   };
   struct Spill {
     explicit Spill(std::size_t frame_size)
@@ -113,6 +124,7 @@ class Session final : private TimerHook {
 
   void do_read();
   void on_read(const boost::system::error_code& error, std::size_t size);
+  void discard_input(std::size_t size);
   void process_input(MonoTime now);
   [[nodiscard]] proto::ErrorCode keep_rest(std::span<const std::byte> rest, std::size_t frame_size);
   [[nodiscard]] proto::ErrorCode begin_spill(std::span<const std::byte> begun,
@@ -128,6 +140,7 @@ class Session final : private TimerHook {
   [[nodiscard]] proto::ErrorCode handle_message(const proto::Frame& frame, MonoTime now,
                                                 Replies& replies);
   [[nodiscard]] proto::ErrorCode handle_logout(MonoTime now, Replies& replies);
+  [[nodiscard]] MonoTime next_deadline() const noexcept;
   void file_deadline() noexcept;
   void postpone_deadline() noexcept;
 
@@ -136,12 +149,16 @@ class Session final : private TimerHook {
   void queue(std::span<const std::byte> bytes);
   void do_wait_writable();
   void on_writable(const boost::system::error_code& error);
+  [[nodiscard]] bool send_backlog() noexcept;
+  void on_progress() noexcept;
+  void on_write_deadline(MonoTime now);
   void drop_backlog() noexcept;
   void shut_down_sending() noexcept;
 
   void fail(proto::ErrorCode code, CloseReason reason);
   void refuse_login(LoginVerdict verdict);
   void end(CloseReason reason);
+  void end_and_close_later(CloseReason reason);
   void end_with(std::span<const std::byte> last_frame, CloseReason reason);
   void finish();
   void on_peer_closed(CloseReason reason);
@@ -160,6 +177,7 @@ class Session final : private TimerHook {
   UserRef user_;  // generation 0 until the home shard has accepted
   std::uint32_t index_;
   std::uint32_t generation_;
+  std::uint32_t discarded_ = 0;  // charged since the session closed; see kDiscardBytesMax
   std::uint16_t references_ = 0;
   std::uint8_t filled_ = 0;     // bytes of buffer_
   bool reading_ = false;        // a read is pending

@@ -29,6 +29,8 @@ struct SessionOptions {
   Duration login_timeout{std::chrono::seconds{10}};
   /// Bytes that a session may have waiting for a peer that does not read.
   std::size_t backlog_bytes_max = std::size_t{16} * 1024;
+  /// How long a backlog may make no progress: the socket takes not one byte of it.
+  Duration write_timeout{std::chrono::seconds{10}};
   /// Bytes of partial long frames over all sessions of the shard: what a frame that does not fit
   /// the buffer inside the session may take from the heap.
   std::size_t spill_bytes_max = std::size_t{32} * 1024 * 1024;

@@ -72,6 +72,7 @@ ShardOptions shard_options(const Config& config, const NodeFacts& facts, ShardIn
                       .timeout_max = config.presence.timeout_max};
   session.login_timeout = config.server.login_timeout;
   session.backlog_bytes_max = config.server.backlog_bytes_max;
+  session.write_timeout = config.server.write_timeout;
   session.retry_after = config.drain.retry_after;
 
   PresenceRegistry::Options& registry = options.registry;

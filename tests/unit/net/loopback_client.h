@@ -49,6 +49,8 @@ class LoopbackClient {
   /// Waits, without running the loop, until all that was sent is in the session's socket.
   void wait_until_arrived() const;
 
+  /// Takes what has arrived off the connection, without running the loop, for a later read.
+  void read_ahead();
   /// The next `size` bytes, as "82 00 00 00".
   std::string read(std::size_t size);
   struct ReadFrame {

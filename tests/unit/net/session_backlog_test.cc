@@ -11,6 +11,7 @@
 namespace pulsewheel {
 namespace {
 
+using namespace std::chrono_literals;
 using proto::from_hex;
 
 const Bytes kKeepalive = from_hex("02 00 00 00");
@@ -112,6 +113,110 @@ TEST_F(SessionBacklogTest, DismissedSessionDropsTheBacklog) {
   ASSERT_EQ(shard_.closing.size(), 1U);
   shard_.dismiss_all();
   EXPECT_EQ(shard_.counters.backlog_bytes.value(), 0);
+}
+
+// --- The write deadline -------------------------------------------------------------------------
+
+class SessionWriteDeadlineTest : public SessionBacklogTest {
+ protected:
+  SessionWriteDeadlineTest() {
+    begin_ = MonoClock::now();
+    fill_the_socket();
+  }
+
+  /// The end of the write timeout of a backlog that made progress at `progress`, by the tick.
+  MonoTime due(MonoTime progress) {
+    const TickClock& clock = shard_.context.clock;
+    return clock.begin_of(clock.ceil(progress + shard_.options.write_timeout));
+  }
+  void expect_cut() {
+    ASSERT_EQ(shard_.ends.size(), 1U);
+    EXPECT_EQ(shard_.ends[0].reason, CloseReason::kSlowConsumer);
+    EXPECT_EQ(closes(shard_), 1U);
+    shard_.dismiss_all();
+    EXPECT_EQ(shard_.counters.backlog_bytes.value(), 0);
+    shard_.run_ready();
+    EXPECT_TRUE(shard_.is_gone(client_.ref()));
+  }
+
+  MonoTime begin_;
+};
+
+TEST_F(SessionWriteDeadlineTest, CutsAPeerThatNeverReadsOnItAndNotBefore) {
+  shard_.reach(due(begin_) - 1ns);
+  EXPECT_TRUE(shard_.ends.empty());
+  shard_.reach(due(MonoClock::now()));
+  expect_cut();
+}
+
+TEST_F(SessionWriteDeadlineTest, IsNotPutOffByWhatThePeerSends) {
+  for (const char* const frame : {"02 00 00 00", "02 01 00 00"}) {
+    SCOPED_TRACE(frame);
+    FakeShard shard;
+    LoopbackClient client(shard, ConnectOptions::with_small_buffers());
+    client.log_in();
+    while (shard.counters.backlog_bytes.value() == 0)
+      client.deliver(times(100, kKeepalive));
+    const TickClock& clock = shard.context.clock;
+    const MonoTime stuck =
+        clock.begin_of(clock.ceil(MonoClock::now() + shard.options.write_timeout));
+    for (MonoTime now = MonoClock::now(); now < stuck && shard.ends.empty(); now += 1s) {
+      client.deliver(times(10, from_hex(frame)));
+      shard.reach(now);
+    }
+    shard.reach(stuck);
+    ASSERT_EQ(shard.ends.size(), 1U);
+    EXPECT_EQ(shard.ends[0].reason, CloseReason::kSlowConsumer);
+  }
+}
+
+TEST_F(SessionWriteDeadlineTest, CountsFromTheLastByteThatTheSocketTook) {
+  client_.deliver(times(3'500, kKeepalive));
+  const std::int64_t before = shard_.counters.backlog_bytes.value();
+  shard_.reach(begin_ + shard_.options.write_timeout / 2);
+  const MonoTime progress = MonoClock::now();
+  shard_.run_until([&] {
+    client_.read_ahead();
+    return shard_.counters.backlog_bytes.value() < before;
+  });
+  ASSERT_GT(shard_.counters.backlog_bytes.value(), 0);
+  shard_.reach(due(progress) - 1ns);
+  EXPECT_TRUE(shard_.ends.empty());
+  shard_.reach(due(MonoClock::now()));
+  expect_cut();
+}
+
+// As after a stall of the daemon: nobody is cut off for what the loop has not come round to.
+TEST_F(SessionWriteDeadlineTest, SparesAPeerThatHasReadWhenItsTimeComes) {
+  const MonoTime stuck = due(MonoClock::now());
+  client_.read_ahead();
+  shard_.reach(stuck);
+  EXPECT_TRUE(shard_.ends.empty());
+  EXPECT_EQ(shard_.counters.backlog_bytes.value(), 0);
+}
+
+TEST_F(SessionWriteDeadlineTest, EndsWithTheBacklog) {
+  for (std::size_t i = 0; i < hundreds_ * 100; ++i)
+    client_.read(4);
+  ASSERT_EQ(shard_.counters.backlog_bytes.value(), 0);
+  shard_.reach(due(MonoClock::now()) + 10s);
+  EXPECT_TRUE(shard_.ends.empty());
+  EXPECT_FALSE(client_.session().closed());
+}
+
+TEST_F(SessionWriteDeadlineTest, SilentPeerThatDoesNotReadIsCutAtTheEarlierDeadline) {
+  shard_.options.write_timeout = 60s;
+  const TickClock& clock = shard_.context.clock;
+  shard_.reach(clock.begin_of(clock.ceil(client_.session().fsm().deadline())));
+  ASSERT_EQ(shard_.ends.size(), 1U);
+  EXPECT_EQ(shard_.ends[0].reason, CloseReason::kTimeout);
+}
+
+TEST_F(SessionWriteDeadlineTest, PeerWhoseConnectionFailsMeanwhileIsAReset) {
+  client_.reset();
+  shard_.reach(due(MonoClock::now()));
+  ASSERT_EQ(shard_.ends.size(), 1U);
+  EXPECT_EQ(shard_.ends[0].reason, CloseReason::kPeerReset);
 }
 
 // Logout, kick and takeover end a user at once, a slow consumer lingers: so the reason matters.

@@ -213,6 +213,32 @@ TEST_F(SessionFinishTest, PeerThatFloodsIsCutOffAtTheFinishTimeout) {
   EXPECT_EQ(shard_.counters.reprieves.value(), 0U);
 }
 
+TEST_F(SessionFinishTest, PeerThatFloodsIsCutOffAtTheDiscardBound) {
+  const std::uint64_t before = shard_.counters.bytes_received.value();
+  const Bytes flood(64 * 1024);
+  const MonoTime give_up = MonoClock::now() + kPatience;
+  std::size_t handlers = 0;
+  while (!shard_.is_gone(client_.ref())) {
+    ASSERT_LT(MonoClock::now(), give_up);
+    client_.send_some(flood);
+    handlers += shard_.run_ready();
+  }
+  const std::uint64_t discarded = shard_.counters.bytes_received.value() - before;
+  EXPECT_GT(discarded, Session::kDiscardBytesMax);
+  EXPECT_LT(discarded, 2 * Session::kDiscardBytesMax);
+  EXPECT_LT(handlers, 200U);  // at 64 bytes a read it would be thousands
+  expect_gone(CloseReason::kDrained);
+}
+
+TEST_F(SessionFinishTest, PeerThatSendsByteByByteIsCutOffToo) {
+  constexpr std::size_t kReadsMax = Session::kDiscardBytesMax / Session::kDiscardChargeMin;
+  for (std::size_t i = 0; i < kReadsMax; ++i)
+    client_.deliver(Bytes(1));
+  EXPECT_EQ(shard_.counters.sessions.value(), 1);
+  client_.send(Bytes(1));
+  expect_gone(CloseReason::kDrained);
+}
+
 TEST_F(SessionFinishTest, ConnectionEndsAsSoonAsThePeerCloses) {
   client_.finish_sending();
   expect_gone(CloseReason::kDrained);
