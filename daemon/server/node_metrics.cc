@@ -176,7 +176,7 @@ void append_loop(const Shards& shards, Families& out) {
                                "Rounds that began so late that input was drained before expiry.",
                                count(&ShardCounters::stalls)));
   out.push_back(counter_family("pulsewheel_fences_total",
-                               "Drains of the whole node before lingering users expired.",
+                               "Drains of the whole node before users expired.",
                                count(&ShardCounters::fences)));
 }
 

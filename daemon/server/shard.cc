@@ -151,7 +151,7 @@ void Shard::decide() {
   const bool had_due = core_.expire();
   const MonoTime expired = MonoClock::now();
   if (had_due) counters_.expiry.observe(expired - began);
-  core_.finish_lingering(expired);
+  core_.finish_due(expired);
   core_.deliver_own_mail(expired);
   update_user_gauges();
 }

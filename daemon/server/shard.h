@@ -51,7 +51,7 @@ struct ShardCounters {
   Counter refused_busy;  // connections over the cap
   Counter rounds;
   Counter stalls;
-  Counter fences;  // drains of the node that this shard asked for before it expired lingerers
+  Counter fences;  // drains of the node that this shard asked for before ends were final
   std::array<std::array<Counter, kEdgeReasonCount>, 2> edges;  // by kind and reason
   Counter edges_dropped;
   DurationHistogram loop_delay;  // length of a loop round: how long an event may have waited

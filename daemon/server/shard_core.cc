@@ -31,11 +31,13 @@ ShardCore::ShardCore(const Options& options, MonoTime now, ShardHost& host,
 
 bool ShardCore::has_work() const noexcept {
   return wheel_work_left_ || first_expired_ < kTickParts || input_drain_.running() ||
-         !fences_asked_.empty() || fence_.passed();
+         !fences_asked_.empty() || !fences_read_.empty() || fence_.passed() ||
+         (fence_.idle() && !due_.empty());
 }
 
 void ShardCore::begin_round(MonoTime now) {
   began_ = now;
+  answer_fences();
   note_stall();
   if (input_drain_.running() || fences_asked_.empty()) return;
   fences_running_.swap(fences_asked_);
@@ -64,9 +66,16 @@ void ShardCore::on_poll(std::size_t handlers, bool ran_dry) {
   input_drain_.on_poll(handlers, ran_dry);
   if (!was_running || input_drain_.running()) return;
   stalled_ = false;
-  for (const ShardIndex home : fences_running_)
-    send_mail(home, FenceAnswerMail{});
+  fences_read_.insert(fences_read_.end(), fences_running_.begin(), fences_running_.end());
   fences_running_.clear();
+}
+
+/// A round after the reading is over: the logins that were found have then left for their home
+/// shards, which hear of the ends only from those who get these answers.
+void ShardCore::answer_fences() {
+  for (const ShardIndex shard : fences_read_)
+    send_mail(shard, FenceAnswerMail{});
+  fences_read_.clear();
 }
 
 bool ShardCore::expire() {
@@ -110,7 +119,7 @@ void ShardCore::dispatch(TimerHook& hook) {
     case HookKind::kSession:
       return host_.on_session_due(hook, began_);
     case HookKind::kLinger:
-      return due_lingering_.push_back(hook);
+      return due_.lingering.push_back(hook);
     case HookKind::kTimer:
       return timers_.fire(hook, began_);
     case HookKind::kTest:
@@ -119,19 +128,27 @@ void ShardCore::dispatch(TimerHook& hook) {
   PULSEWHEEL_CHECK(!"a hook of this kind on a shard's wheel");
 }
 
-void ShardCore::finish_lingering(MonoTime now) {
+void ShardCore::finish_due(MonoTime now) {
   if (stalled_) return;
-  if (fence_.idle() && !due_lingering_.empty()) raise_fence();
+  if (fence_.idle() && !due_.empty()) raise_fence();
   if (!fence_.passed()) return;
-  for (std::size_t i = 0; i < options_.expiry_budget; ++i) {
-    TimerHook* const hook = fence_.hooks.pop_front();
-    if (hook == nullptr) break;
-    registry_.expire_lingering(*hook, now, edges_);
+  Due& due = fence_.due;
+  for (std::size_t i = 0; i < options_.expiry_budget && !due.empty(); ++i) {
+    if (TimerHook* const hook = due.lingering.pop_front()) {
+      registry_.expire_lingering(*hook, now, edges_);
+    } else {
+      const SessionEnd& end = due.silent[due.next_silent++];
+      send_mail(end.user.shard, EndMail{end});
+    }
   }
+  if (!due.empty()) return;
+  due.silent = {};
+  due.next_silent = 0;
 }
 
 void ShardCore::raise_fence() {
-  fence_.hooks.splice(due_lingering_);
+  fence_.due.lingering.splice(due_.lingering);
+  fence_.due.silent = std::exchange(due_.silent, {});
   fence_.answers_missing = options_.shards;
   host_.on_fence();
   for (ShardIndex shard = 0; shard < options_.shards; ++shard)
@@ -175,6 +192,7 @@ void ShardCore::submit_login(const LoginSubmission& login) {
 }
 
 void ShardCore::session_ended(const SessionEnd& end) {
+  if (end.reason == CloseReason::kTimeout) return due_.silent.push_back(end);
   send_mail(end.user.shard, EndMail{end});
 }
 
@@ -214,7 +232,7 @@ void ShardCore::on_mail(DismissMail& mail, MonoTime /*now*/) {
 }
 
 void ShardCore::on_mail(FenceMail& mail, MonoTime /*now*/) {
-  fences_asked_.push_back(mail.home);
+  fences_asked_.push_back(mail.asker);
 }
 
 void ShardCore::on_mail(FenceAnswerMail& /*mail*/, MonoTime /*now*/) {

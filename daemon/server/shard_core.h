@@ -62,8 +62,10 @@ class ShardHost {
 ///   by a later time than that.
 /// - A round that began late by more than a tick, and more than kStallMin, is a stall: nobody
 ///   expires before everything that arrived meanwhile has been read once.
-/// - A lingering user has no socket here to look into, and may be coming back through another
-///   shard: every shard reads what has arrived (a fence) before the user's deadline is final.
+/// - A user whose last session fell silent, or who lingers, may be coming back through another
+///   shard, in whose accept queue or sockets the LOGIN lies. So every shard reads what has arrived
+///   (a fence) before such an end is final. A shard asks for one fence at a time, and only
+///   when somebody is due.
 /// - When very many expire at once, those who have waited longest are decided first.
 class ShardCore {
  public:
@@ -93,8 +95,9 @@ class ShardCore {
   void on_poll(std::size_t handlers, bool ran_dry);
   /// Hands out what the wheel says, within the budget. Returns whether anything was due.
   bool expire();
-  /// Ends lingering users behind their fence, within the budget. `now`: read just before.
-  void finish_lingering(MonoTime now);
+  /// Ends behind the fence, within the budget, whoever fell silent or lingered to the end. `now`:
+  /// read just before.
+  void finish_due(MonoTime now);
   /// Handles the mail that this shard wrote to itself, until there is none. `now` as above.
   void deliver_own_mail(MonoTime now);
 
@@ -149,17 +152,27 @@ class ShardCore {
   static constexpr std::size_t kVisitsPerHandled = 16;
 
  private:
-  /// Lingering users whose deadline has come, until every shard has answered the fence.
+  /// Whose time has come: lingering users whose home is here, and silent sessions of this shard.
+  struct Due {
+    HookList lingering;
+    std::vector<SessionEnd> silent;
+    std::size_t next_silent = 0;  // those before it are done
+    [[nodiscard]] bool empty() const noexcept {
+      return lingering.empty() && next_silent == silent.size();
+    }
+  };
+  /// Who waits until every shard has read what has arrived.
   struct Fence {
     std::size_t answers_missing = 0;
-    HookList hooks;
-    [[nodiscard]] bool idle() const noexcept { return answers_missing == 0 && hooks.empty(); }
-    [[nodiscard]] bool passed() const noexcept { return answers_missing == 0 && !hooks.empty(); }
+    Due due;
+    [[nodiscard]] bool idle() const noexcept { return answers_missing == 0 && due.empty(); }
+    [[nodiscard]] bool passed() const noexcept { return answers_missing == 0 && !due.empty(); }
   };
 
   void note_stall();
   void start_input_drain();
   void raise_fence();
+  void answer_fences();
   void sort_in(HookList& expired);
   [[nodiscard]] TimerHook* next_expired() noexcept;
   void dispatch(TimerHook& hook);
@@ -186,12 +199,15 @@ class ShardCore {
   // What expired and is not handled yet, by the part of the tick in which its deadline lies.
   std::array<HookList, kTickParts> expired_;
   std::size_t first_expired_ = kTickParts;  // of the lists: all before it are empty
-  HookList due_lingering_;                  // waits for the next fence
+  Due due_;                                 // waits for the next fence
   Fence fence_;
   InputDrain input_drain_;
-  bool stalled_ = false;                    // nobody expires until input_drain_ is over
-  std::vector<ShardIndex> fences_asked_;    // home shards that wait for the next input drain
-  std::vector<ShardIndex> fences_running_;  // answered when input_drain_ is over
+  bool stalled_ = false;  // nobody expires until input_drain_ is over
+  // Shards that asked for a fence, by what they wait for: the next input drain; the one that runs;
+  // the next round.
+  std::vector<ShardIndex> fences_asked_;
+  std::vector<ShardIndex> fences_running_;
+  std::vector<ShardIndex> fences_read_;
   EdgeBatch edges_;
   std::vector<MailBatch> outboxes_;  // by destination
   Timer retention_timer_;

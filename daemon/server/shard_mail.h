@@ -38,10 +38,10 @@ struct DismissMail {
   CloseReason reason = CloseReason::kTakenOver;
 };
 
-/// To every shard, from a home shard with lingering users whose deadline has come: read what your
-/// sockets hold and accept who is waiting, then answer. The logins found stand before the answer.
+/// To every shard, from one on which somebody's deadline has come: accept who is waiting and read
+/// what your sockets hold, then answer. The logins found leave for their home shards first.
 struct FenceMail {
-  ShardIndex home = 0;
+  ShardIndex asker = 0;
 };
 
 struct FenceAnswerMail {};

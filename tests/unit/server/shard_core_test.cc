@@ -66,7 +66,7 @@ class FakeShard final : public ShardHost, public TimerErrorSink {
     if (core.accepting()) core.on_accepts(1, true);
     core.on_poll(0, true);
     core.expire();
-    core.finish_lingering(now);
+    core.finish_due(now);
     core.deliver_own_mail(now);
     return core.end_round();
   }
@@ -116,6 +116,13 @@ class ShardCoreTest : public testing::Test {
     session.deadline = now + kTimeout;
     return session;
   }
+  /// Rounds until nothing is left to do at once. Returns the last one's word.
+  ShardCore::Next settle(MonoTime now) {
+    auto next = shard.turn(now);
+    for (int i = 0; i < 10 && next.at_once; ++i)
+      next = shard.turn(now);
+    return next;
+  }
   std::size_t edges() const { return shard.core.edges().size(); }
 
   FakeShard shard{0, 1, kRetention};
@@ -150,8 +157,8 @@ TEST_F(ShardCoreTest, EndsALingeringUserOnlyBehindAFence) {
   EXPECT_EQ(shard.fences, 1);
   EXPECT_EQ(edges(), 1U);
   EXPECT_TRUE(next.at_once);
-  next = shard.turn(at(seconds{31}));  // reads, and ends the user
-  next = shard.turn(at(seconds{31}));
+  next = settle(at(seconds{31}));  // reads, and ends the user
+  EXPECT_FALSE(next.at_once);
   ASSERT_EQ(edges(), 2U);
   EXPECT_EQ(shard.core.edges().at(1).kind, EdgeKind::kOffline);
   EXPECT_EQ(shard.core.edges().at(1).reason, EdgeReason::kDisconnect);
@@ -161,10 +168,8 @@ TEST_F(ShardCoreTest, ForgetsAUserWhoEndedByLingering) {
   FakeSession& session = online("alice", at(seconds{1}));
   shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
   shard.turn(at(seconds{2}));
-  for (int i = 0; i < 3; ++i)
-    shard.turn(at(seconds{31}));
+  const auto next = settle(at(seconds{31}));
   ASSERT_EQ(shard.core.registry().offline_users(), 1U);
-  const auto next = shard.turn(at(seconds{31}));
   ASSERT_TRUE(next.wakeup);
   shard.turn(at(seconds{32} + kRetention));
   EXPECT_EQ(shard.core.registry().offline_users(), 0U);
@@ -214,42 +219,111 @@ TEST_F(ShardCoreTest, KickTellsTheLiveSessionsAndMakesOneEdge) {
   EXPECT_EQ(shard.core.kick("alice", at(seconds{2})), std::nullopt);
 }
 
-/// Moves mail between the two shards of a node.
-void exchange_mail(FakeShard& a, FakeShard& b, MonoTime now) {
-  MailBatch to_b = a.core.take_mail(1);
-  MailBatch to_a = b.core.take_mail(0);
-  b.core.deliver(to_b, now);
-  a.core.deliver(to_a, now);
-}
+/// Two shards, and a user whose home is the first.
+class ShardCoreNodeTest : public testing::Test {
+ protected:
+  ShardCoreNodeTest() {
+    while (home_shard_of(uid, 0, 2) != 0)
+      uid += 'x';
+  }
 
-TEST(ShardCoreNodeTest, KeepsALingeringUserWhoComesBackThroughAnotherShard) {
-  FakeShard first(0, 2, std::chrono::minutes{10});
-  FakeShard second(1, 2, std::chrono::minutes{10});
+  /// Moves mail between the shards.
+  void exchange_mail(MonoTime now) {
+    MailBatch to_second = first.core.take_mail(1);
+    MailBatch to_first = second.core.take_mail(0);
+    second.core.deliver(to_second, now);
+    first.core.deliver(to_first, now);
+  }
+  void turn_both(MonoTime now) {
+    first.turn(now);
+    second.turn(now);
+    exchange_mail(now);
+  }
+  FakeSession& online_at(FakeShard& shard, MonoTime now) {
+    FakeSession& session = shard.connect();
+    shard.log_in(session, uid, now);
+    for (int i = 0; i < 3; ++i)
+      turn_both(now);
+    session.deadline = now + kTimeout;
+    shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
+    return session;
+  }
+  /// A round of `shard` in which it reads a LOGIN that lay in its accept queue.
+  void turn_with_login(FakeShard& shard, MonoTime now) {
+    shard.core.begin_round(now);
+    ASSERT_TRUE(shard.core.accepting()) << "nobody asked to read first";
+    shard.core.on_accepts(1, true);
+    shard.log_in(shard.connect(), uid, now);
+    shard.core.on_poll(1, true);
+    static_cast<void>(shard.core.end_round());
+  }
+
+  /// The session on `old_shard` is half-open and expires while its client's new LOGIN lies in the
+  /// accept queue of `new_shard`.
+  void expect_kept(FakeShard& old_shard, FakeShard& new_shard) {
+    const MonoTime deadline = online_at(old_shard, at(seconds{1})).deadline;
+    old_shard.turn(deadline);
+    exchange_mail(deadline);
+    turn_with_login(new_shard, deadline);
+    exchange_mail(deadline);
+    for (int i = 0; i < 5; ++i)
+      turn_both(deadline);
+    EXPECT_EQ(first.core.edges().size(), 1U) << "online once, and never offline";
+    EXPECT_EQ(first.core.registry().live_sessions(), 1U);
+  }
+
   std::string uid = "alice";
-  while (home_shard_of(uid, 0, 2) != 0)
-    uid += 'x';
+  FakeShard first{0, 2, std::chrono::minutes{10}};
+  FakeShard second{1, 2, std::chrono::minutes{10}};
+};
 
-  FakeSession& old = first.connect();
-  first.log_in(old, uid, at(seconds{1}));
-  first.turn(at(seconds{1}));
+TEST_F(ShardCoreNodeTest, KeepsALingeringUserWhoComesBackThroughAnotherShard) {
+  FakeSession& old = online_at(first, at(seconds{1}));
   first.end(old, CloseReason::kPeerClosed, at(seconds{1}));
+  first.core.wheel().cancel(old);
   first.turn(at(seconds{2}));
 
-  first.turn(at(seconds{31}));  // the deadline: asks both shards to read first
-  exchange_mail(first, second, at(seconds{31}));
-  FakeSession& back = second.connect();
-  second.core.begin_round(at(seconds{31}));
-  second.core.on_accepts(1, true);
-  second.log_in(back, uid, at(seconds{31}));  // lay unread in its socket
-  second.core.on_poll(1, true);
-  static_cast<void>(second.core.end_round());
-  first.turn(at(seconds{31}));  // reads its own
-  exchange_mail(first, second, at(seconds{31}));
-  for (int i = 0; i < 3; ++i)
-    first.turn(at(seconds{31}));
-
+  const MonoTime deadline = at(seconds{31});
+  first.turn(deadline);
+  exchange_mail(deadline);
+  turn_with_login(second, deadline);
+  exchange_mail(deadline);
+  for (int i = 0; i < 5; ++i)
+    turn_both(deadline);
   EXPECT_EQ(first.core.edges().size(), 1U) << "online once, and never offline";
   EXPECT_EQ(first.core.registry().online_users(), 1U);
+}
+
+TEST_F(ShardCoreNodeTest, KeepsAUserOfItsOwnWhoseNewLoginWaitsUnreadElsewhere) {
+  expect_kept(first, second);
+}
+
+TEST_F(ShardCoreNodeTest, KeepsAUserOfAnotherShardWhoseNewLoginWaitsUnreadAtHome) {
+  expect_kept(second, first);
+}
+
+TEST_F(ShardCoreNodeTest, EndsASilentUserOnceEveryShardHasRead) {
+  online_at(second, at(seconds{1}));
+  const MonoTime deadline = at(seconds{31});
+  second.turn(deadline);
+  EXPECT_EQ(first.core.edges().size(), 1U);
+  for (int i = 0; i < 6; ++i)
+    turn_both(deadline);
+  ASSERT_EQ(first.core.edges().size(), 2U);
+  EXPECT_EQ(first.core.edges().at(1).reason, EdgeReason::kTimeout);
+  EXPECT_EQ(first.core.edges().at(1).due, deadline);
+  EXPECT_FALSE(first.core.has_work() || second.core.has_work());
+}
+
+TEST_F(ShardCoreNodeTest, EndsThoseWhoBecameDueWhileAFenceRan) {
+  FakeSession& one = online_at(first, at(seconds{1}));
+  FakeSession& two = online_at(first, at(seconds{2}));
+  first.turn(one.deadline);
+  first.turn(two.deadline);  // the second shard has not answered yet
+  for (int i = 0; i < 12; ++i)
+    turn_both(two.deadline);
+  EXPECT_EQ(first.core.registry().online_users(), 0U);
+  EXPECT_FALSE(first.core.has_work());
 }
 
 }  // namespace
