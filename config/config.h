@@ -36,6 +36,8 @@ struct Config {
     std::uint32_t payload_after_login_max = 8'192;   // bytes
     std::string ports_file;                          // empty: none
     std::uint32_t tcp_backlog = 4'096;
+    Duration tcp_user_timeout = std::chrono::minutes{6};    // 0: the kernel's own
+    Duration tcp_keepalive_idle = std::chrono::minutes{4};  // 0: no probes
 
     friend bool operator==(const Server&, const Server&) = default;
   };

@@ -149,6 +149,17 @@ constexpr Key<Config> kSectionKeys[] = {
         "server.tcp_backlog", IntegerKind{1, 65'535}, kOnRestart,
         "Connections that the kernel queues per listening socket until they are accepted. The "
         "kernel caps it at net.core.somaxconn."),
+    key<&C::server, &C::Server::tcp_user_timeout>(
+        "server.tcp_user_timeout", DurationKind{seconds{1}, hours{24}, true}, kOnRestart,
+        "How long the host of a client may leave bytes unacknowledged before the kernel gives the "
+        "connection up; the user then lingers, as after any lost connection. \"0s\": the kernel's "
+        "own limit, about 15 minutes."),
+    key<&C::server, &C::Server::tcp_keepalive_idle>(
+        "server.tcp_keepalive_idle", DurationKind{seconds{1}, hours{9}, true}, kOnRestart,
+        "After how long a silence the kernel asks the host of a client whether it is still there, "
+        "four times until tcp_user_timeout. This concerns clients with longer timeouts only: it "
+        "frees the connections of hosts that are gone, and keeps NATs from forgetting the others. "
+        "At most tcp_user_timeout. \"0s\": never."),
 
     key<&C::http, &C::Http::enabled>("http.enabled", BoolKind{}, kOnRestart,
                                      "Whether there is an HTTP port at all."),

@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 4> kForeignVariables{
     "PULSEWHEEL_MODEL_", "PULSEWHEEL_TEST_", "PULSEWHEEL_SERVICE_", "PULSEWHEEL_PORT_"};
 constexpr std::string_view kForeignPortVariable = "PULSEWHEEL_PORT";  // as the last two
 
-/// Keys of which the first must not be greater than the second.
+/// Keys of which the first must not be greater than the second, unless one of them is off.
 struct Order {
   std::string_view lesser;
   std::string_view greater;
@@ -49,6 +49,7 @@ constexpr std::array kOrders{
     Order{"presence.timeout", "presence.timeout_max"},
     Order{"server.payload_before_login_max", "server.payload_after_login_max"},
     Order{"server.shards", "server.max_connections"},
+    Order{"server.tcp_keepalive_idle", "server.tcp_user_timeout"},
 };
 
 /// The name of a listener's key, taken apart: "listener.0.port".
@@ -79,6 +80,20 @@ const Key<Config>* find_key(std::string_view name) {
     if (key.name == name) return &key;
   }
   return nullptr;
+}
+
+/// Whether `value` is the "0s" by which a key is switched off.
+bool is_off(const Kind& kind, const Value& value) {
+  const auto* const duration = std::get_if<DurationKind>(&kind);
+  return duration != nullptr && duration->zero_allowed && value == Value{Config::Duration{0}};
+}
+
+bool holds(const Order& order, const Config& config) {
+  const Key<Config>& lesser = *find_key(order.lesser);
+  const Key<Config>& greater = *find_key(order.greater);
+  const Value a = lesser.get(config);
+  const Value b = greater.get(config);
+  return a <= b || is_off(lesser.kind, a) || is_off(greater.kind, b);
 }
 
 /// A known key, bound to the place that it sets.
@@ -364,17 +379,15 @@ std::string Loader::described(std::string_view name, const std::string& value) c
 void Loader::check_orders() {
   for (const Order& order : kOrders) {
     if (rejected_.contains(order.lesser) || rejected_.contains(order.greater)) continue;
+    if (holds(order, config_)) continue;
     const Key<Config>& lesser = *find_key(order.lesser);
     const Key<Config>& greater = *find_key(order.greater);
-    const Value a = lesser.get(config_);
-    const Value b = greater.get(config_);
-    if (a <= b) continue;
     const std::string& where = origins_.contains(order.lesser)
                                    ? origins_.find(order.lesser)->second
                                    : origins_.find(order.greater)->second;
-    report(where, described(order.lesser, format_value(lesser.kind, a)) +
+    report(where, described(order.lesser, format_value(lesser.kind, lesser.get(config_))) +
                       " must not be greater than " +
-                      described(order.greater, format_value(greater.kind, b)));
+                      described(order.greater, format_value(greater.kind, greater.get(config_))));
   }
 }
 

@@ -14,6 +14,33 @@ namespace pulsewheel {
 namespace {
 
 using ReusePort = boost::asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
+template <int kName>
+using TcpInteger = boost::asio::detail::socket_option::integer<IPPROTO_TCP, kName>;
+
+/// For what the kernel takes in whole units: never less than asked for, and never 0.
+template <class Unit>
+int whole(Duration d) noexcept {
+  return static_cast<int>(std::max<std::int64_t>(1, std::chrono::ceil<Unit>(d).count()));
+}
+
+/// Sets on a listener what its connections inherit.
+template <class Socket>
+void apply(const TcpOptions& tcp, Socket& socket) {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  socket.set_option(TcpInteger<TCP_USER_TIMEOUT>(
+      tcp.user_timeout == Duration{0} ? 0 : whole<milliseconds>(tcp.user_timeout)));
+  if (tcp.keepalive_idle == Duration{0}) return;
+  // Beside a user timeout the kernel ignores the number of probes, and the first unanswered one
+  // past that timeout is the last: so they are spread over what is left of it.
+  const Duration window = tcp.user_timeout == Duration{0} ? tcp.keepalive_idle / 2
+                                                          : tcp.user_timeout - tcp.keepalive_idle;
+  socket.set_option(boost::asio::socket_base::keep_alive(true));
+  socket.set_option(TcpInteger<TCP_KEEPIDLE>(whole<seconds>(tcp.keepalive_idle)));
+  socket.set_option(
+      TcpInteger<TCP_KEEPINTVL>(whole<seconds>(window / TcpOptions::kKeepaliveProbes)));
+  socket.set_option(TcpInteger<TCP_KEEPCNT>(TcpOptions::kKeepaliveProbes));
+}
 
 bool is_shortage(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -31,12 +58,13 @@ Acceptor::Acceptor(boost::asio::io_context& io, std::size_t burst, AcceptSink& s
                    AcceptCounters& counters)
     : io_(io), acceptor_(io), timer_(io), burst_(burst), sink_(sink), counters_(counters) {}
 
-void Acceptor::bind(const boost::asio::ip::tcp::endpoint& endpoint) {
+void Acceptor::bind(const boost::asio::ip::tcp::endpoint& endpoint, const TcpOptions& tcp) {
   is_v6_ = endpoint.address().is_v6();
   acceptor_.open(endpoint.protocol());
   acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
   acceptor_.set_option(ReusePort(true));
   acceptor_.set_option(boost::asio::ip::tcp::no_delay(true));
+  apply(tcp, acceptor_);
   if (is_v6_) acceptor_.set_option(boost::asio::ip::v6_only(true));
   acceptor_.native_non_blocking(true);
   acceptor_.bind(endpoint);

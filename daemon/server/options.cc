@@ -61,6 +61,8 @@ ShardOptions shard_options(const Config& config, const NodeFacts& facts, ShardIn
   options.expiry_budget = config.server.expiry_budget;
   options.accept_queue_max = config.server.tcp_backlog;
   options.statistics_interval = config.log.stats_interval;
+  options.tcp = {.user_timeout = config.server.tcp_user_timeout,
+                 .keepalive_idle = config.server.tcp_keepalive_idle};
 
   SessionOptions& session = options.session;
   session.limits.payload_before_login_max =

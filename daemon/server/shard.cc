@@ -301,7 +301,7 @@ std::optional<std::size_t> Shard::kick_user(std::string_view uid) {
 std::uint16_t Shard::bind(const boost::asio::ip::tcp::endpoint& endpoint) {
   AcceptSink& sink = *this;
   auto acceptor = std::make_unique<Acceptor>(io_, options_.accept_burst, sink, counters_.accepts);
-  acceptor->bind(endpoint);
+  acceptor->bind(endpoint, options_.tcp);
   acceptors_.push_back(std::move(acceptor));
   return acceptors_.back()->port();
 }

@@ -32,6 +32,7 @@ struct ShardOptions {
   std::size_t shards = 1;  // of the node
   TickClock clock{MonoTime{}, std::chrono::seconds{1}};
   SessionOptions session;
+  TcpOptions tcp;
   PresenceRegistry::Options registry;
   bool own_descriptor_table = false;
   std::size_t connections_max = 100'000;  // of this shard; beyond: GOAWAY (busy)

@@ -259,6 +259,7 @@ TEST(ConfigCheckTest, BoundsHoldUpToEquality) {
       {{"presence.timeout_max=30s"}, "presence.timeout_max=29999ms"},
       {{"server.payload_before_login_max=8KiB"}, "server.payload_before_login_max=8193"},
       {{"server.shards=4", "server.max_connections=4"}, "server.max_connections=3"},
+      {{"server.tcp_user_timeout=4m"}, "server.tcp_user_timeout=239s"},
   };
   for (const Case& c : cases) {
     EXPECT_THAT(problems_of_sets(c.equal), IsEmpty()) << c.equal[0];
@@ -267,6 +268,12 @@ TEST(ConfigCheckTest, BoundsHoldUpToEquality) {
     EXPECT_THAT(problems_of_sets(sets), ElementsAre(HasSubstr(" must not be greater than ")))
         << c.greater;
   }
+}
+
+TEST(ConfigCheckTest, BoundDoesNotHoldForWhatIsOff) {
+  EXPECT_THAT(problems_of_sets({"server.tcp_user_timeout=0s"}), IsEmpty());
+  EXPECT_THAT(problems_of_sets({"server.tcp_user_timeout=1s", "server.tcp_keepalive_idle=0s"}),
+              IsEmpty());
 }
 
 TEST(ConfigCheckTest, ARefusedValueHasNoSecondProblem) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <boost/asio/buffer.hpp>
@@ -11,6 +12,7 @@
 #include <functional>
 #include <list>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -136,6 +138,57 @@ TEST_F(AcceptorTest, AcceptedSocketsAreNonBlockingClosedOnExecAndWithoutDelay) {
   socket.get_option(no_delay);
   EXPECT_TRUE(no_delay.value());
   EXPECT_EQ(socket.remote_endpoint(), clients_.front().local_endpoint());
+}
+
+int option_of(ShardSocket& socket, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  EXPECT_EQ(getsockopt(socket.native_handle(), level, name, &value, &size), 0);
+  return value;
+}
+
+class AcceptorTcpTest : public AcceptorTest {
+ protected:
+  /// A connection of a listener with these options.
+  ShardSocket& accept_with(const TcpOptions& tcp) {
+    listener_.emplace(io_, kBurst, sink_, counters_);
+    listener_->bind({boost::asio::ip::make_address("127.0.0.1"), 0}, tcp);
+    listener_->listen(1);
+    clients_.emplace_back(client_io_)
+        .connect({boost::asio::ip::make_address("127.0.0.1"), listener_->port()});
+    listener_->accept_burst();
+    return sink_.sockets.at(0);
+  }
+  std::optional<Acceptor> listener_;
+};
+
+TEST_F(AcceptorTcpTest, ConnectionsInheritUserTimeoutAndKeepalive) {
+  ShardSocket& socket = accept_with({.user_timeout = 20s, .keepalive_idle = 8s});
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_USER_TIMEOUT), 20'000);
+  EXPECT_EQ(option_of(socket, SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPIDLE), 8);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPINTVL), 3);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPCNT), TcpOptions::kKeepaliveProbes);
+}
+
+TEST_F(AcceptorTcpTest, KeepaliveCanBeOff) {
+  ShardSocket& socket = accept_with({.user_timeout = 20s, .keepalive_idle = 0s});
+  EXPECT_EQ(option_of(socket, SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_USER_TIMEOUT), 20'000);
+}
+
+TEST_F(AcceptorTcpTest, WithoutAUserTimeoutTheProbesTakeHalfAsLongAgain) {
+  ShardSocket& socket = accept_with({.user_timeout = 0s, .keepalive_idle = 80s});
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPIDLE), 80);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPINTVL), 10);
+}
+
+TEST_F(AcceptorTcpTest, TimesOfLessThanAUnitAreOne) {
+  ShardSocket& socket = accept_with({.user_timeout = 1ns, .keepalive_idle = 1ns});
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_USER_TIMEOUT), 1);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPIDLE), 1);
+  EXPECT_EQ(option_of(socket, IPPROTO_TCP, TCP_KEEPINTVL), 1);
 }
 
 TEST_F(AcceptorTest, SeveralMayShareAPort) {
