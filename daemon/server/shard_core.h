@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "daemon/base/ids.h"
@@ -184,7 +185,10 @@ class ShardCore {
   void on_mail(FenceMail& mail, MonoTime now);
   void on_mail(FenceAnswerMail& mail, MonoTime now);
   [[nodiscard]] LoginDecision decide(const LoginMail& mail, MonoTime now);
-  void send_mail(ShardIndex to, Mail mail) { outboxes_[to].push_back(std::move(mail)); }
+  template <class M>
+  void send_mail(ShardIndex to, M mail) {
+    outboxes_[to].emplace_back(std::in_place_type<M>, std::move(mail));
+  }
   void forget_offline_users(MonoTime now);
 
   const Options options_;
