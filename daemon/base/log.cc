@@ -162,7 +162,7 @@ class RateLimiter {
   /// does not know yet.
   Verdict count(Kind kind, MonoTime now) noexcept {
     const std::uint32_t limit = limit_.load(std::memory_order_relaxed);
-    if (limit == 0) return Verdict::kWrite;
+    if (limit == 0 || !kind.limited()) return Verdict::kWrite;
     Entry& entry = entry_of(kind);
     if (entry.count_in_second(now) <= limit) return Verdict::kWrite;
     const bool first = entry.suppressed.fetch_add(1, std::memory_order_relaxed) == 0;

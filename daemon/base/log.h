@@ -46,8 +46,15 @@ class Kind {
  public:
   // Implicit, so that a call can just name the kind. NOLINTNEXTLINE(google-explicit-constructor)
   consteval Kind(const char* name) : name_(name), hash_(hash_of(name)) {}
+  /// A kind without a rate limit: for what is said once, because an operator asked for it.
+  [[nodiscard]] static consteval Kind unlimited(const char* name) {
+    Kind kind(name);
+    kind.limited_ = false;
+    return kind;
+  }
 
   [[nodiscard]] const char* name() const noexcept { return name_; }
+  [[nodiscard]] bool limited() const noexcept { return limited_; }
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }  // not 0
 
  private:
@@ -61,6 +68,7 @@ class Kind {
 
   const char* name_;
   std::uint64_t hash_;
+  bool limited_ = true;
 };
 
 /// A uid (or anything else from a peer that names something), to be percent-encoded.

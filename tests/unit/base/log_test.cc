@@ -209,6 +209,15 @@ TEST_F(LogTest, AKindBeyondItsRateIsSuppressedAndTold) {
   EXPECT_EQ(others, 1U);
 }
 
+TEST_F(LogTest, AKindWithoutALimitIsAlwaysWritten) {
+  options_.lines_per_second_max = 1;
+  const auto lines = lines_of([](Logger& log) {
+    for (int i = 0; i < 20; ++i)
+      log.write(Level::kInfo, Kind::unlimited("answer"), {}, "line");
+  });
+  EXPECT_EQ(lines.size(), 20U);
+}
+
 TEST_F(LogTest, SuppressedLinesAreToldAtTheEnd) {
   options_.lines_per_second_max = 1;
   const auto lines = lines_of([](Logger& log) {
