@@ -96,11 +96,12 @@ void drop_twin(SessionGroup& group, const SessionRecord& latest) noexcept {
 /// Keeps at most `lingering_max` lingering sessions. The earliest goes first, which never changes
 /// when the user ends: that is up to the latest.
 void bound_lingering(SessionGroup& group, std::size_t lingering_max) noexcept {
-  if (lingering_count(group) <= lingering_max) return;
   const auto earlier = [](const SessionRecord& a, const SessionRecord& b) {
     return !a.live() && (b.live() || a.deadline < b.deadline);
   };
-  group.sessions.erase(std::min_element(group.sessions.begin(), group.sessions.end(), earlier));
+  for (std::size_t count = lingering_count(group); count > lingering_max; --count) {
+    group.sessions.erase(std::min_element(group.sessions.begin(), group.sessions.end(), earlier));
+  }
 }
 
 /// How the user ends if the session `leaving` ends at `now` in the way of `own`: the later of
@@ -178,7 +179,7 @@ struct PresenceRegistry::Impl {
   /// when there is none; and a group of one plain session becomes just that.
   void settle(UserIndex index) noexcept;
 
-  const Options options;
+  Options options;
   TimeWheel& wheel;
   const TickClock clock;
   UserTable table;
@@ -325,6 +326,19 @@ PresenceRegistry::PresenceRegistry(const Options& options, TimeWheel& wheel, Tic
 
 PresenceRegistry::~PresenceRegistry() = default;
 
+void PresenceRegistry::change(const Options& options) noexcept {
+  Options& own = impl_->options;
+  own.linger = options.linger;
+  own.sessions_per_user_max = options.sessions_per_user_max;
+  own.users_max = options.users_max;
+  own.offline_retention = options.offline_retention;
+  own.offline_users_max = options.offline_users_max;
+}
+
+const PresenceRegistry::Options& PresenceRegistry::options() const noexcept {
+  return impl_->options;
+}
+
 LoginDecision PresenceRegistry::login(const LoginRequest& request, MonoTime now, EdgeBatch& edges) {
   Impl& r = *impl_;
   PULSEWHEEL_CHECK(!request.uid.empty() && request.session.generation != 0);
@@ -428,7 +442,9 @@ std::optional<MonoTime> PresenceRegistry::forget_offline(MonoTime now, std::size
   Impl& r = *impl_;
   while (r.table.oldest_offline() != kNobody) {
     const UserIndex oldest = r.table.oldest_offline();
-    const MonoTime due = r.table.at(oldest).since + r.options.offline_retention;
+    const bool too_many = r.table.offline_users() > r.options.offline_users_max;
+    const MonoTime since = r.table.at(oldest).since;
+    const MonoTime due = too_many ? since : since + r.options.offline_retention;
     if (due > now || budget == 0) return due;
     --budget;
     r.table.forget(oldest);

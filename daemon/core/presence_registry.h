@@ -110,6 +110,13 @@ class PresenceRegistry {
   PresenceRegistry(const PresenceRegistry&) = delete;
   PresenceRegistry& operator=(const PresenceRegistry&) = delete;
 
+  /// Takes over linger, sessions_per_user_max, users_max, offline_retention and offline_users_max
+  /// from `options`; the rest stays. No edge comes of it: who is in stays in, who lingers lingers
+  /// on, and what is over a lowered limit goes with the next forget_offline(), or the next end of
+  /// a session of that user.
+  void change(const Options& options) noexcept;
+  [[nodiscard]] const Options& options() const noexcept;
+
   /// Decides a LOGIN. An edge when the user was offline. Requires a uid that is not empty, and a
   /// session that has a generation. O(sessions of the user).
   LoginDecision login(const LoginRequest& request, MonoTime now, EdgeBatch& edges);
@@ -134,8 +141,9 @@ class PresenceRegistry {
   /// slots a call; false while users are left.
   bool shutdown(MonoTime now, std::size_t budget, EdgeBatch& edges);
 
-  /// Forgets offline users whose retention is over, at most `budget`. The time at which the next
-  /// one is due, nullopt when none is remembered.
+  /// Forgets offline users whose retention is over, or who are too many since offline_users_max
+  /// was lowered, at most `budget`. The time at which the next one is due (in the past while work
+  /// is left), nullopt when none is remembered.
   std::optional<MonoTime> forget_offline(MonoTime now, std::size_t budget);
 
   [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;

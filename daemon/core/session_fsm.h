@@ -14,6 +14,8 @@ struct TimeoutPolicy {
   Duration timeout_default{std::chrono::seconds{30}};  // for a wish of 0
   Duration timeout_min{std::chrono::seconds{5}};
   Duration timeout_max{std::chrono::hours{24}};
+
+  friend bool operator==(const TimeoutPolicy&, const TimeoutPolicy&) = default;
 };
 
 /// What holds for a session after login; whole milliseconds, as told to the client.

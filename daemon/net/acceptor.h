@@ -86,6 +86,8 @@ class Acceptor {
   /// Stops for good: connections still queued are reset by the kernel. Idempotent.
   void close() noexcept;
 
+  void set_burst(std::size_t burst) noexcept { burst_ = burst; }
+
   /// Accepts at most one burst at once, beside the waiting that goes on. True: the queue was
   /// empty at the end, or cannot be emptied now (closed, paused).
   bool accept_burst();

@@ -71,6 +71,7 @@ Shard::Shard(const ShardOptions& options, Sequencer& sequencer, ShardObserver& o
       wakeup_timer_(io_),  // a timer makes the reactor, and with it the loop's descriptors
       close_timer_(io_),
       departure_timer_(io_),
+      renegotiation_timer_(io_),
       statistics_timer_("statistics", [this](MonoTime) {
         if (slab_.size() == 0) return core_.timers().cancel(statistics_timer_);
         observer_.on_statistics(options_.index);
@@ -324,9 +325,12 @@ void Shard::on_accepted(ShardSocket&& socket) {
   Session& session = slab_.create(context_, std::move(socket), context_.stamp());
   session.start();
   if (busy) session.go_away(proto::GoawayReason::kBusy, CloseReason::kBusy);
-  if (!statistics_timer_.armed() && options_.statistics_interval > Duration{0}) {
-    core_.timers().arm_every(statistics_timer_, options_.statistics_interval, MonoClock::now());
-  }
+  if (!statistics_timer_.armed()) arm_statistics();
+}
+
+void Shard::arm_statistics() {
+  if (slab_.size() == 0 || options_.statistics_interval <= Duration{0}) return;
+  core_.timers().arm_every(statistics_timer_, options_.statistics_interval, MonoClock::now());
 }
 
 void Shard::on_accept_paused(int error, Duration pause) {
@@ -358,6 +362,43 @@ void Shard::read_sessions(std::span<LiveSession> sessions) {
     wanted.timeout = session->fsm().timeout();
     wanted.found = true;
   }
+}
+
+// --- Change -------------------------------------------------------------------------------------
+
+void Shard::change(const ShardOptions& options) {
+  const bool other_timeouts = options.session.timeouts != options_.session.timeouts;
+  const bool other_interval = options.statistics_interval != options_.statistics_interval;
+  options_.session = options.session;
+  options_.accept_burst = options.accept_burst;
+  options_.handlers_max = options.handlers_max;
+  options_.statistics_interval = options.statistics_interval;
+  core_.change(options.registry, options.expiry_budget, MonoClock::now());
+  for (auto& acceptor : acceptors_)
+    acceptor->set_burst(options_.accept_burst);
+  if (other_interval) {
+    core_.timers().cancel(statistics_timer_);
+    arm_statistics();
+  }
+  if (other_timeouts) {
+    next_renegotiated_ = 0;
+    renegotiate_some();
+  }
+}
+
+/// Slots that are taken meanwhile need no visit: who logs in gets the timeouts of now.
+void Shard::renegotiate_some() {
+  for (std::size_t left = kRenegotiatedPerStep; left > 0 && next_renegotiated_ < slab_.slots();) {
+    Session* const session = slab_.at(next_renegotiated_++);
+    if (session == nullptr) continue;
+    session->apply_timeouts();
+    --left;
+  }
+  if (next_renegotiated_ == slab_.slots()) return;
+  renegotiation_timer_.expires_after(kRenegotiationStep);
+  renegotiation_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) renegotiate_some();
+  });
 }
 
 // --- Leaving ------------------------------------------------------------------------------------
@@ -394,6 +435,7 @@ void Shard::end_all_sessions() {
     acceptor->close();
   departure_timer_.cancel();
   close_timer_.cancel();
+  renegotiation_timer_.cancel();
   wakeup_timer_.cancel();
   closing_.clear();
   for (std::uint32_t slot = 0; slot < slab_.slots(); ++slot) {

@@ -115,6 +115,12 @@ class Shard final : private ShardHost,
   /// Listens on what was bound and accepts from then on. Throws boost::system::system_error.
   void listen(int backlog);
 
+  /// Takes over from `options` what may change while the shard runs: `session`, what
+  /// PresenceRegistry::change() takes, accept_burst, handlers_max, expiry_budget and
+  /// statistics_interval. All of it holds at once; where the timeouts differ, the sessions that are
+  /// logged in follow by kRenegotiatedPerStep each kRenegotiationStep, in any order.
+  void change(const ShardOptions& options);
+
   /// Stops accepting and sends every session away with GOAWAY (draining), spread evenly over
   /// `window`; calls ShardObserver::on_drained() when none is left. A second call with a shorter
   /// window hurries.
@@ -137,6 +143,7 @@ class Shard final : private ShardHost,
   };
   void read_sessions(std::span<LiveSession> sessions);
 
+  /// Any thread for what change() leaves alone.
   [[nodiscard]] const ShardOptions& options() const noexcept { return options_; }
   [[nodiscard]] const ShardCounters& counters() const noexcept { return counters_; }  // any thread
   [[nodiscard]] const TimerCounts& timer_counts() const noexcept { return core_.timers().counts(); }
@@ -147,6 +154,10 @@ class Shard final : private ShardHost,
   /// leaves the processors to the decisions of the other shards, and to those who are alive.
   static constexpr std::size_t kClosesPerStep = 128;
   static constexpr Duration kCloseStep = std::chrono::milliseconds{20};
+  /// After new timeouts: how many sessions get theirs at a time. A session costs a send, so a step
+  /// takes about 1 ms, and 100,000 sessions of a shard are through in 4 s.
+  static constexpr std::size_t kRenegotiatedPerStep = 256;
+  static constexpr Duration kRenegotiationStep = std::chrono::milliseconds{10};
   /// Connections over the cap that are told so at one time; further ones are just closed.
   static constexpr std::size_t kBusySessionsMax = 256;
 
@@ -175,6 +186,8 @@ class Shard final : private ShardHost,
   void update_user_gauges();
   void do_wait_close();
   void close_some();
+  void renegotiate_some();
+  void arm_statistics();
   void send_some_away();
   void end_all_sessions();
 
@@ -199,7 +212,7 @@ class Shard final : private ShardHost,
   void on_timer_failure(std::string_view timer, std::string_view what,
                         bool cancelled) noexcept override;
 
-  const ShardOptions options_;
+  ShardOptions options_;
   Sequencer& sequencer_;
   ShardObserver& observer_;
   std::vector<Shard*> peers_;
@@ -215,12 +228,14 @@ class Shard final : private ShardHost,
   LoopTimer wakeup_timer_;
   LoopTimer close_timer_;
   LoopTimer departure_timer_;
+  LoopTimer renegotiation_timer_;
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
 
   std::optional<Tick> wakeup_;  // what wakeup_timer_ waits for
   bool stopping_ = false;
   std::vector<SessionPtr> closing_;
   Departure departure_;
+  std::uint32_t next_renegotiated_ = 0;  // slot of the slab
   Timer statistics_timer_;
   std::thread thread_;
 };

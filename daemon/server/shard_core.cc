@@ -18,6 +18,7 @@ constexpr int kForgetRunsPerRetention = 16;
 ShardCore::ShardCore(const Options& options, MonoTime now, ShardHost& host,
                      TimerErrorSink& timer_errors)
     : options_(options),
+      expiry_budget_(options.expiry_budget),
       host_(host),
       wheel_(options.clock.floor(now)),
       timers_(wheel_, options.clock, timer_errors),
@@ -81,11 +82,11 @@ void ShardCore::answer_fences() {
 bool ShardCore::expire() {
   if (stalled_) return false;
   HookList expired;
-  wheel_work_left_ = !wheel_.advance(options_.clock.floor(began_),
-                                     options_.expiry_budget * kVisitsPerHandled, expired);
+  wheel_work_left_ =
+      !wheel_.advance(options_.clock.floor(began_), expiry_budget_ * kVisitsPerHandled, expired);
   sort_in(expired);
   if (first_expired_ == kTickParts) return false;
-  for (std::size_t i = 0; i < options_.expiry_budget; ++i) {
+  for (std::size_t i = 0; i < expiry_budget_; ++i) {
     TimerHook* const hook = next_expired();
     if (hook == nullptr) break;
     dispatch(*hook);
@@ -133,7 +134,7 @@ void ShardCore::finish_due(MonoTime now) {
   if (fence_.idle() && !due_.empty()) raise_fence();
   if (!fence_.passed()) return;
   Due& due = fence_.due;
-  for (std::size_t i = 0; i < options_.expiry_budget && !due.empty(); ++i) {
+  for (std::size_t i = 0; i < expiry_budget_ && !due.empty(); ++i) {
     if (TimerHook* const hook = due.lingering.pop_front()) {
       registry_.expire_lingering(*hook, now, edges_);
     } else {
@@ -165,7 +166,7 @@ void ShardCore::deliver_own_mail(MonoTime now) {
 
 ShardCore::Next ShardCore::end_round() noexcept {
   if (registry_.offline_users() > 0 && !retention_timer_.armed()) {
-    timers_.arm_after(retention_timer_, options_.registry.offline_retention, began_);
+    timers_.arm_after(retention_timer_, registry_.options().offline_retention, began_);
   }
   if (has_work()) {
     expected_ = began_;
@@ -249,15 +250,23 @@ std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now) {
   return live.size();
 }
 
+void ShardCore::change(const PresenceRegistry::Options& registry, std::size_t expiry_budget,
+                       MonoTime now) {
+  registry_.change(registry);
+  expiry_budget_ = expiry_budget;
+  timers_.cancel(retention_timer_);
+  forget_offline_users(now);
+}
+
 bool ShardCore::shut_users_down(MonoTime now) {
-  return registry_.shutdown(now, options_.expiry_budget, edges_);
+  return registry_.shutdown(now, expiry_budget_, edges_);
 }
 
 void ShardCore::forget_offline_users(MonoTime now) {
   const auto next = registry_.forget_offline(now, kForgottenPerRun);
   if (!next) return;
   const Duration pause =
-      std::max(*next - now, options_.registry.offline_retention / kForgetRunsPerRetention);
+      std::max(*next - now, registry_.options().offline_retention / kForgetRunsPerRetention);
   timers_.arm_after(retention_timer_, *next <= now ? Duration{0} : pause, now);
 }
 

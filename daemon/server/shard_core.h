@@ -136,6 +136,8 @@ class ShardCore {
   }
   /// Ends all sessions of a user. How many of them were connected; nullopt: not online.
   std::optional<std::size_t> kick(std::string_view uid, MonoTime now);
+  /// Takes over what PresenceRegistry::change() does, and another expiry budget.
+  void change(const PresenceRegistry::Options& registry, std::size_t expiry_budget, MonoTime now);
   /// Makes at most one budget of users offline with reason `shutdown`. False while some are left.
   [[nodiscard]] bool shut_users_down(MonoTime now);
 
@@ -191,7 +193,8 @@ class ShardCore {
   }
   void forget_offline_users(MonoTime now);
 
-  const Options options_;
+  const Options options_;  // of its registry and expiry_budget only what holds at the start
+  std::size_t expiry_budget_;
   ShardHost& host_;
   TimeWheel wheel_;
   TimerService timers_;

@@ -175,6 +175,19 @@ TEST_F(ShardCoreTest, ForgetsAUserWhoEndedByLingering) {
   EXPECT_EQ(shard.core.registry().offline_users(), 0U);
 }
 
+TEST_F(ShardCoreTest, AShorterRetentionIsNotWaitedForAsLongAsTheOldOne) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.end(session, CloseReason::kLogout, at(seconds{1}));
+  shard.turn(at(seconds{2}));
+  ASSERT_EQ(shard.core.registry().offline_users(), 1U);
+  shard.core.change({.offline_retention = seconds{10}}, 256, at(seconds{3}));
+  const auto next = shard.turn(at(seconds{3}));
+  ASSERT_TRUE(next.wakeup);
+  EXPECT_EQ(begin_of(*next.wakeup), at(seconds{12}));
+  shard.turn(at(seconds{12}));
+  EXPECT_EQ(shard.core.registry().offline_users(), 0U);
+}
+
 TEST_F(ShardCoreTest, ExpiresNobodyInALateRoundBeforeEverythingIsRead) {
   FakeSession& session = online("alice", at(seconds{1}));
   shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
