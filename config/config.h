@@ -187,4 +187,12 @@ struct KeyInfo {
 /// Whether a reload applies a key named by diff(); false for an unknown name.
 [[nodiscard]] bool reload_applies(std::string_view key) noexcept;
 
+/// What a reload of `wanted` makes of `running`: that, with the values of all keys that a reload
+/// applies taken from `wanted`. Throws ConfigError where such a value does not go together with
+/// one that takes a restart.
+[[nodiscard]] Config apply_reload(const Config& running, const Config& wanted);
+
+/// The value of a key named by diff(), as TOML: "\"30s\"". For "listener", how many there are.
+[[nodiscard]] std::string value_text(const Config& config, std::string_view key);
+
 }  // namespace pulsewheel

@@ -32,7 +32,7 @@ void assign(T& member, const Value& value) {
   }
 }
 
-/// When a changed value takes effect. Nothing is reloaded yet: SIGHUP says so.
+/// When a changed value takes effect.
 enum class Changes : std::uint8_t { kOnReload, kOnRestart };
 
 template <auto kSection, auto kMember>
@@ -56,6 +56,7 @@ constexpr Key<Config::Listener> listener_key(std::string_view name, Kind kind,
           [](Config::Listener& listener, const Value& value) { assign(listener.*kMember, value); }};
 }
 
+constexpr auto kOnReload = Changes::kOnReload;
 constexpr auto kOnRestart = Changes::kOnRestart;
 
 // Each array follows the order of its enumeration.
@@ -111,36 +112,39 @@ constexpr Key<Config> kSectionKeys[] = {
         "When "
         "systemd sets STATE_DIRECTORY, that folder is the default."),
     key<&C::server, &C::Server::login_timeout>(
-        "server.login_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnRestart,
-        "How long a connection may take to log in, counted from its accept."),
+        "server.login_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnReload,
+        "How long a connection may take to log in, counted from its accept. A reload "
+        "concerns connections that are accepted from then on."),
     key<&C::server, &C::Server::accept_burst>(
-        "server.accept_burst", IntegerKind{1, 4'096}, kOnRestart,
+        "server.accept_burst", IntegerKind{1, 4'096}, kOnReload,
         "Connections that a shard accepts in one round of its loop, so that a rush of new clients "
         "does not hold up the packets of those that are connected."),
     key<&C::server, &C::Server::loop_handlers_max>(
-        "server.loop_handlers_max", IntegerKind{1, kMillion}, kOnRestart,
+        "server.loop_handlers_max", IntegerKind{1, kMillion}, kOnReload,
         "Completed reads, writes and messages that a shard handles in one round of its loop before "
         "it turns to its deadlines."),
     key<&C::server, &C::Server::expiry_budget>(
-        "server.expiry_budget", IntegerKind{1, kMillion}, kOnRestart,
+        "server.expiry_budget", IntegerKind{1, kMillion}, kOnReload,
         "Expired deadlines that a shard acts on in one round of its loop. More are left for the "
         "next "
         "one, so that the end of very many users at once does not hold up packets."),
     key<&C::server, &C::Server::backlog_bytes_max>(
-        "server.backlog_bytes_max", SizeKind{1'024, 16 << 20}, kOnRestart,
+        "server.backlog_bytes_max", SizeKind{1'024, 16 << 20}, kOnReload,
         "Bytes that may wait to be sent to one client. A client that does not read and would pass "
-        "it is disconnected."),
+        "it is disconnected. A reload holds for what is sent from then on."),
     key<&C::server, &C::Server::write_timeout>(
-        "server.write_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnRestart,
+        "server.write_timeout", DurationKind{milliseconds{100}, minutes{10}}, kOnReload,
         "How long bytes may wait to be sent to one client while its connection takes not one of "
-        "them. Then the client is disconnected, at most one tick later, whatever it still sends."),
+        "them. Then the client is disconnected, at most one tick later, whatever it still sends. "
+        "A reload holds for bytes that begin to wait from then on."),
     key<&C::server, &C::Server::payload_before_login_max>(
-        "server.payload_before_login_max", SizeKind{64, kPayloadBytesMax}, kOnRestart,
+        "server.payload_before_login_max", SizeKind{64, kPayloadBytesMax}, kOnReload,
         "Largest payload of a frame before the client has logged in. A larger one is refused at "
-        "its header."),
+        "its header. A reload holds for the frames that come from then on."),
     key<&C::server, &C::Server::payload_after_login_max>(
-        "server.payload_after_login_max", SizeKind{64, kPayloadBytesMax}, kOnRestart,
-        "Largest payload of a frame after login. At least payload_before_login_max."),
+        "server.payload_after_login_max", SizeKind{64, kPayloadBytesMax}, kOnReload,
+        "Largest payload of a frame after login. At least payload_before_login_max. A reload holds "
+        "for the frames that come from then on."),
     key<&C::server, &C::Server::ports_file>(
         "server.ports_file", kOptionalPath, kOnRestart,
         "A file that receives the bound ports as JSON once all of them listen, for whoever asked "
@@ -175,42 +179,53 @@ constexpr Key<Config> kSectionKeys[] = {
         "one tick later, never earlier. A shorter tick wakes the daemon more often. At most "
         "timeout_min and server.login_timeout."),
     key<&C::presence, &C::Presence::timeout>(
-        "presence.timeout", DurationKind{kTimeoutMin, kTimeoutMax}, kOnRestart,
+        "presence.timeout", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
         "How long after its last packet a user counts as online, when its client wishes for no "
         "keepalive interval of its own. The client is advised to send every two thirds of it. "
-        "From timeout_min to timeout_max."),
+        "From timeout_min to timeout_max. A reload of these three keys reaches the sessions that "
+        "are "
+        "logged in within seconds: each whose timeout is now another one is told so (SETTINGS). A "
+        "longer one counts from its last packet; a shorter one from the moment it is told, until "
+        "its "
+        "next packet. Users who linger keep their deadline."),
     key<&C::presence, &C::Presence::timeout_min>(
-        "presence.timeout_min", DurationKind{kTimeoutMin, kTimeoutMax}, kOnRestart,
+        "presence.timeout_min", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
         "The shortest timeout that a client can get. A client that wishes for an interval gets one "
-        "and a half times that interval, or this."),
-    key<&C::presence, &C::Presence::timeout_max>("presence.timeout_max",
-                                                 DurationKind{kTimeoutMin, kTimeoutMax}, kOnRestart,
-                                                 "The longest timeout that a client can get."),
+        "and a half times that interval, or this. "
+        "A reload: see timeout."),
+    key<&C::presence, &C::Presence::timeout_max>(
+        "presence.timeout_max", DurationKind{kTimeoutMin, kTimeoutMax}, kOnReload,
+        "The longest timeout that a client can get. A reload: see timeout."),
     key<&C::presence, &C::Presence::on_disconnect>(
-        "presence.on_disconnect", ChoiceKind{kOnDisconnectNames}, kOnRestart,
+        "presence.on_disconnect", ChoiceKind{kOnDisconnectNames}, kOnReload,
         "What the end of a connection without a logout means. \"linger\": the user stays online "
-        "until the timeout, time to come back. \"offline\": the user is offline at once."),
+        "until the timeout, time to come back. \"offline\": the user is offline at once. A reload "
+        "concerns connections that end from then on; who lingers "
+        "lingers on."),
     key<&C::presence, &C::Presence::offline_retention>(
-        "presence.offline_retention", DurationKind{seconds{0}, hours{24 * 30}}, kOnRestart,
-        "How long an offline user is remembered, with the time when it was last seen."),
+        "presence.offline_retention", DurationKind{seconds{0}, hours{24 * 30}}, kOnReload,
+        "How long an offline user is remembered, with the time when it was last seen. A reload "
+        "holds for those who are remembered already, too."),
     key<&C::presence, &C::Presence::offline_users_max>(
-        "presence.offline_users_max", IntegerKind{0, 100 * kMillion}, kOnRestart,
-        "Offline users remembered, over all shards. Beyond it the oldest ones are forgotten."),
+        "presence.offline_users_max", IntegerKind{0, 100 * kMillion}, kOnReload,
+        "Offline users remembered, over all shards. Beyond it the oldest ones are forgotten, "
+        "after a reload a few at a time."),
     key<&C::presence, &C::Presence::sessions_per_user_max>(
-        "presence.sessions_per_user_max", IntegerKind{1, 1'000}, kOnRestart,
+        "presence.sessions_per_user_max", IntegerKind{1, 1'000}, kOnReload,
         "Connections of one user at once. A login beyond it is refused; one with the label of a "
-        "device that is connected takes over that connection."),
+        "device that is connected takes over that connection. A reload ends no connection."),
     key<&C::presence, &C::Presence::users_max>(
-        "presence.users_max", IntegerKind{0, 20 * kMillion}, kOnRestart,
+        "presence.users_max", IntegerKind{0, 20 * kMillion}, kOnReload,
         "Online users at once, over all shards; a login beyond it is refused. 0: twice "
-        "server.max_connections, since a user whose connection ended may linger."),
+        "server.max_connections, since a user whose connection ended may linger. A reload takes "
+        "nobody offline."),
 
     key<&C::drain, &C::Drain::window>(
-        "drain.window", DurationKind{seconds{0}, minutes{10}}, kOnRestart,
+        "drain.window", DurationKind{seconds{0}, minutes{10}}, kOnReload,
         "The time over which the connections are closed, so that the clients do not all come back "
         "at once elsewhere."),
     key<&C::drain, &C::Drain::retry_after>(
-        "drain.retry_after", DurationKind{seconds{0}, hours{1}}, kOnRestart,
+        "drain.retry_after", DurationKind{seconds{0}, hours{1}}, kOnReload,
         "What a client is told to wait before it connects again. Each gets a little more or less "
         "than that."),
 
@@ -234,7 +249,7 @@ constexpr Key<Config> kSectionKeys[] = {
         "Edges that may wait for a slow disk. Those beyond it are dropped and counted; presence "
         "itself goes on."),
 
-    key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnRestart,
+    key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnReload,
                                  "The least severe lines that are written."),
     key<&C::log, &C::Log::format>("log.format", ChoiceKind{kLogFormatNames}, kOnRestart,
                                   "One line of text, or one line of JSON."),
@@ -242,10 +257,10 @@ constexpr Key<Config> kSectionKeys[] = {
                                        "\"stderr\", or the path of a file that is appended to and "
                                        "opened again on SIGUSR1."),
     key<&C::log, &C::Log::rate_limit>(
-        "log.rate_limit", IntegerKind{0, kMillion}, kOnRestart,
+        "log.rate_limit", IntegerKind{0, kMillion}, kOnReload,
         "Lines of one kind in a second; more are counted instead. 0: no limit."),
     key<&C::log, &C::Log::stats_interval>(
-        "log.stats_interval", DurationKind{seconds{1}, hours{24}, true}, kOnRestart,
+        "log.stats_interval", DurationKind{seconds{1}, hours{24}, true}, kOnReload,
         "How often a line with figures is written while anybody is connected. \"0s\": never."),
 };
 

@@ -458,7 +458,30 @@ Config load(const ConfigSource& source, std::optional<std::string_view> text) {
   return loader.finish();
 }
 
+/// "presence.tick = "1s"", and whose value that is in a reload.
+std::string described_in_reload(const Key<Config>& key, const Config& merged) {
+  return std::string{key.name} + " = " + format_value(key.kind, key.get(merged)) +
+         (key.reloadable ? "" : ", which runs until a restart,");
+}
+
 }  // namespace
+
+Config apply_reload(const Config& running, const Config& wanted) {
+  Config merged = running;
+  for (const Key<Config>& key : section_keys()) {
+    if (key.reloadable) key.set(merged, key.get(wanted));
+  }
+  std::vector<std::string> problems;
+  for (const Order& order : kOrders) {
+    const Key<Config>& lesser = *find_key(order.lesser);
+    const Key<Config>& greater = *find_key(order.greater);
+    if (lesser.get(merged) <= greater.get(merged)) continue;
+    problems.push_back(described_in_reload(lesser, merged) + " must not be greater than " +
+                       described_in_reload(greater, merged));
+  }
+  if (!problems.empty()) throw ConfigError(std::move(problems));
+  return merged;
+}
 
 Config load_config(const ConfigSource& source) {
   return load(source, std::nullopt);

@@ -155,6 +155,20 @@ std::vector<std::string> diff(const Config& old_config, const Config& new_config
   return names;
 }
 
+std::string value_text(const Config& config, std::string_view key) {
+  if (key == kListenerSection) return std::to_string(config.listeners.size());
+  for (const Key<Config>& known : section_keys()) {
+    if (known.name == key) return format_value(known.kind, known.get(config));
+  }
+  for (std::size_t i = 0; i < config.listeners.size(); ++i) {
+    for (const auto& known : listener_keys()) {
+      if (key != "listener." + std::to_string(i) + "." + std::string{known.name}) continue;
+      return format_value(known.kind, known.get(config.listeners[i]));
+    }
+  }
+  return "";
+}
+
 bool reload_applies(std::string_view key) noexcept {
   for (const Key<Config>& known : section_keys()) {
     if (known.name == key) return known.reloadable;

@@ -52,18 +52,20 @@ void declare(CLI::App& app, Arguments& arguments) {
   app.footer(
       "Each key can also be set by an environment variable: PULSEWHEEL_PRESENCE_TIMEOUT=45s.\n"
       "Precedence: --set, environment, file, default.\n"
-      "Signals: TERM and INT drain (a second one stops at once), USR1 opens the logs again.");
+      "Signals: TERM and INT drain (a second one stops at once), HUP reads the configuration "
+      "again,\n"
+      "USR1 opens the logs again.");
 }
 
 /// Enough for the ends of all sessions, and for saying what is wrong.
 constexpr std::size_t kMemoryReserve = std::size_t{8} << 20;
 
-int serve(const Config& config) {
+int serve(const Config& config, const pulsewheel::ConfigSource& source) {
   pulsewheel::memory_reserve::hold(kMemoryReserve);
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is an EPIPE
   pulsewheel::block_all_signals_in_this_thread();  // and so in all threads that start from here
   pulsewheel::log::init(pulsewheel::log_options(config));
-  pulsewheel::Server server(config);
+  pulsewheel::Server server(config, source);
   server.run();
   pulsewheel::log::stop();
   return code(ExitCode::kOk);
@@ -74,7 +76,7 @@ int run(const Arguments& arguments) {
   if (arguments.print_config) std::fputs(pulsewheel::print_config(config).c_str(), stdout);
   if (arguments.check_config) std::fputs("the configuration is valid\n", stderr);
   if (arguments.print_config || arguments.check_config) return code(ExitCode::kOk);
-  return serve(config);
+  return serve(config, arguments.source);
 }
 
 }  // namespace

@@ -218,6 +218,19 @@ void append_events(const Sequencer& sequencer, const EventLog* event_log, Famili
                              static_cast<double>(log.queued)));
 }
 
+void append_reloads(const ReloadCounters& reloads, Families& out) {
+  out.push_back(gauge_family("pulsewheel_config_last_reload_successful",
+                             "1 unless the last reload of the configuration was refused.",
+                             static_cast<double>(reloads.last_successful.value())));
+  out.push_back(gauge_family("pulsewheel_config_last_reload_success_timestamp_seconds",
+                             "Unix time at which the configuration that holds was loaded.",
+                             static_cast<double>(reloads.last_success_unix_s.value())));
+  auto results = counter_family("pulsewheel_config_reloads_total", "Reloads by result.");
+  add_series(results, static_cast<double>(reloads.succeeded.value()), label("result", "success"));
+  add_series(results, static_cast<double>(reloads.failed.value()), label("result", "failure"));
+  out.push_back(std::move(results));
+}
+
 }  // namespace
 
 std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
@@ -228,6 +241,7 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   append_loop(shards_, out);
   append_timers(shards_, out);
   append_events(sequencer_, event_log_, out);
+  if (reloads_ != nullptr) append_reloads(*reloads_, out);
   if (http_ != nullptr) append_http_families(http_->counters(), out);
   out.push_back(gauge_family("pulsewheel_node_epoch", "Grows with every start of this node.",
                              static_cast<double>(epoch_)));

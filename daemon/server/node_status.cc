@@ -33,9 +33,11 @@ NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer, s
       tick_(tick),
       pulses_(shards_.size()) {}
 
-void NodeStatus::attach(HttpServer& http, const EventLog* event_log) {
+void NodeStatus::attach(HttpServer& http, const EventLog* event_log,
+                        const ReloadCounters& reloads) {
   http_ = &http;
   event_log_ = event_log;
+  reloads_ = &reloads;
 }
 
 NodeTotals NodeStatus::totals() const noexcept {

@@ -14,6 +14,7 @@
 #include "daemon/base/time.h"
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
+#include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
 
 namespace pulsewheel {
@@ -36,7 +37,7 @@ class NodeStatus final : public StatusSource {
              Duration tick);
 
   /// Where callbacks run, and the counters of what else there is; `event_log` may be null.
-  void attach(HttpServer& http, const EventLog* event_log);
+  void attach(HttpServer& http, const EventLog* event_log, const ReloadCounters& reloads);
   void set_phase(Phase phase) noexcept { phase_.store(phase); }  // any thread
 
   [[nodiscard]] NodeTotals totals() const noexcept;  // any thread
@@ -72,6 +73,7 @@ class NodeStatus final : public StatusSource {
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;
   const EventLog* event_log_ = nullptr;
+  const ReloadCounters* reloads_ = nullptr;
   std::atomic<Phase> phase_{Phase::kStarting};
   mutable std::vector<Pulse> pulses_;
 };

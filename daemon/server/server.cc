@@ -18,7 +18,6 @@
 #include "daemon/base/build_info.h"
 #include "daemon/base/log.h"
 #include "daemon/base/thread.h"
-#include "daemon/server/options.h"
 
 namespace pulsewheel {
 namespace {
@@ -82,7 +81,8 @@ std::vector<tcp::endpoint> endpoints_of(const Config::Listener& listener) {
 
 }  // namespace
 
-Server::Server(Config config) : config_(std::move(config)), signals_(io_), drain_limit_(io_) {
+Server::Server(Config config, ConfigSource source)
+    : config_(std::move(config)), reloader_(std::move(source)), signals_(io_), drain_limit_(io_) {
   plan();
   try {
     epoch_store_ = std::make_unique<EpochStore>(config_.server.state_dir);
@@ -100,16 +100,16 @@ void Server::plan() {
   const std::uint64_t limit = raise_descriptor_limit();
   const auto inherited = static_cast<std::uint64_t>(highest_open_descriptor()) + 1;
   DescriptorRequest request = descriptor_request(config_, limit, inherited);
-  plan_ = plan_descriptor_tables(request);
-  if (plan_.per_shard) {
+  facts_.plan = plan_descriptor_tables(request);
+  if (facts_.plan.per_shard) {
     if (const std::error_code error = probe_separation()) {
       log::warn("descriptors", "no descriptor tables per shard here ({}): sharing one",
                 error.message());
       request.mode = DescriptorTables::kShared;
-      plan_ = plan_descriptor_tables(request);
+      facts_.plan = plan_descriptor_tables(request);
     }
   }
-  if (plan_.max_connections == 0) {
+  if (facts_.plan.max_connections == 0) {
     throw StartError(ExitCode::kOs, "the limit of " + std::to_string(limit) +
                                         " descriptors is too low to serve anybody: at least " +
                                         std::to_string(request.reserve + 1) +
@@ -118,24 +118,23 @@ void Server::plan() {
 }
 
 void Server::make_shards() {
-  const NodeFacts facts{.plan = plan_,
-                        .epoch = epoch_store_->epoch(),
-                        .hash_seed = random_seed(),
-                        .origin = MonoClock::now()};
+  facts_.epoch = epoch_store_->epoch();
+  facts_.hash_seed = random_seed();
+  facts_.origin = MonoClock::now();
   sequencer_ = std::make_unique<Sequencer>(
-      Sequencer::Options{.shards = plan_.shards,
-                         .epoch = facts.epoch,
+      Sequencer::Options{.shards = facts_.plan.shards,
+                         .epoch = facts_.epoch,
                          .edges_in_flight_max = config_.events.queue_max});
   ShardObserver& observer = *this;
   std::vector<Shard*> peers;
-  for (std::uint32_t i = 0; i < plan_.shards; ++i) {
-    const auto options = shard_options(config_, facts, static_cast<ShardIndex>(i));
+  for (std::uint32_t i = 0; i < facts_.plan.shards; ++i) {
+    const auto options = shard_options(config_, facts_, static_cast<ShardIndex>(i));
     shards_.push_back(std::make_unique<Shard>(options, *sequencer_, observer));
     peers.push_back(shards_.back().get());
   }
   for (auto& shard : shards_)
     shard->connect(peers);
-  status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts.epoch, config_.presence.tick);
+  status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts_.epoch, config_.presence.tick);
   if (config_.http.enabled) {
     http_ = std::make_unique<HttpServer>(http_options(config_), make_routes(*status_));
   }
@@ -193,6 +192,7 @@ void Server::start_shards() {
     throw StartError(ExitCode::kOs, "a shard cannot have its own descriptor table (" +
                                         failed.message() + "); set server.fd_tables = \"shared\"");
   }
+  reloader_.reserve_descriptor();
 }
 
 void Server::run_on_shard(Shard& shard, const std::function<void()>& task) {
@@ -234,7 +234,7 @@ void Server::open_listeners() {
 
 void Server::start_http() {
   if (!http_) return;
-  status_->attach(*http_, event_log_.get());
+  status_->attach(*http_, event_log_.get(), reloader_.counters());
   try {
     http_->start();
   } catch (const boost::system::system_error& error) {
@@ -262,7 +262,7 @@ void Server::write_ports_file() const {
 
 void Server::announce() const {
   log::info("start", "pulsewheeld {}, epoch {}: {}", build_info().version, epoch_store_->epoch(),
-            plan_.reason);
+            facts_.plan.reason);
   for (const BoundListener& bound : bound_) {
     log::info("start", "clients: {} port {}", bound.address, bound.port);
   }
@@ -289,7 +289,7 @@ void Server::on_signal(int signal) {
       log::info("signal", "log files opened again");
       break;
     case SIGHUP:
-      log::warn("signal", "HUP: this version takes a changed configuration at its next start only");
+      reload();
       break;
     default:
       if (draining_) {
@@ -298,6 +298,23 @@ void Server::on_signal(int signal) {
       } else {
         begin_drain();
       }
+  }
+}
+
+/// Each shard takes the new options over on its own thread, between two rounds; nothing stops.
+void Server::reload() {
+  if (draining_) return log::warn("signal", "HUP while stopping: the configuration stays");
+  std::optional<Config> next = reloader_.reload(config_);
+  if (!next) return;
+  config_ = std::move(*next);
+  const log::Options log = log_options(config_);
+  log::set_level(log.level);
+  log::set_lines_per_second_max(log.lines_per_second_max);
+  for (auto& shard : shards_) {
+    shard->post(
+        [&shard = *shard, options = shard_options(config_, facts_, shard->options().index)] {
+          shard.change(options);
+        });
   }
 }
 

@@ -19,6 +19,8 @@
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
 #include "daemon/server/node_status.h"
+#include "daemon/server/options.h"
+#include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
 
 namespace pulsewheel {
@@ -52,8 +54,9 @@ class StartError : public std::runtime_error {
 /// and separate; then logs, HTTP and listeners are opened.
 class Server final : private ShardObserver {
  public:
-  /// Takes the state folder and makes the event loops; nothing runs yet. Throws StartError.
-  explicit Server(Config config);
+  /// Takes the state folder and makes the event loops; nothing runs yet. `source` is what `config`
+  /// was loaded from, for HUP. Throws StartError.
+  Server(Config config, ConfigSource source);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -73,6 +76,7 @@ class Server final : private ShardObserver {
 
   void do_wait_signal();
   void on_signal(int signal);
+  void reload();
   void begin_drain();
   void finish();
 
@@ -82,8 +86,9 @@ class Server final : private ShardObserver {
   /// Runs `task` on the shard's thread and waits. What it throws comes out here.
   void run_on_shard(Shard& shard, const std::function<void()>& task);
 
-  const Config config_;
-  DescriptorPlan plan_;
+  Config config_;  // what holds: at the start, and after each reload
+  Reloader reloader_;
+  NodeFacts facts_;
   std::unique_ptr<EpochStore> epoch_store_;
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_;

@@ -2,8 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/integration/client.h"
 #include "tests/integration/daemon.h"
@@ -13,6 +18,7 @@ namespace pulsewheel::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 Json user_of(const Daemon& daemon, const std::string& uid) {
@@ -85,6 +91,218 @@ TEST(KickTest, WorksFromTheCommandLine) {
   EXPECT_EQ(client.expect_goaway().reason, proto::GoawayReason::kKicked);
   EXPECT_EQ(run_program({PULSEWHEELCTL_PATH, "--url", url, "kick", "alice"}).exit_code, 1);
 }
+
+// --- Reload -------------------------------------------------------------------------------------
+
+/// The text of a file with kQuickConfig and more lines.
+std::string with(const std::string& lines) {
+  return Daemon::kQuickConfig + lines;
+}
+
+bool last_reload_was_successful(const Daemon& daemon) {
+  return daemon.metric("pulsewheel_config_last_reload_successful ") == 1;
+}
+
+proto::Settings expect_settings(Client& client) {
+  const Received frame = client.expect(proto::FrameType::kSettings);
+  proto::Settings settings;
+  EXPECT_EQ(proto::decode_settings(frame.payload, settings), proto::ErrorCode::kNone);
+  return settings;
+}
+
+TEST(ReloadTest, TellsEverySessionItsNewTimeout) {
+  constexpr std::size_t kClients = 600;  // more than two steps
+  const Daemon daemon(
+      {.sets = {"server.shards=1"}, .config = with("presence.timeout = \"60s\"\n")});
+  std::vector<Client> clients;
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.emplace_back(daemon.port());
+    clients.back().login("user-" + std::to_string(i));
+  }
+  ASSERT_TRUE(daemon.reload(with("presence.timeout = \"45s\"\n")));
+  for (Client& client : clients) {
+    const auto settings = expect_settings(client);
+    EXPECT_EQ(settings.timeout_ms, 45'000U);
+    EXPECT_LE(settings.interval_ms, 30'000U);
+  }
+  const Json session = user_of(daemon, "user-0").at("sessions").at(0);
+  EXPECT_EQ(session.at("timeout_ms"), 45'000);
+}
+
+TEST(ReloadTest, AShorterTimeoutCountsFromTheReload) {
+  const Daemon daemon({.config = with("presence.timeout = \"60s\"\n")});
+  Client client(daemon.port());
+  client.login("alice");
+  ASSERT_TRUE(daemon.reload(with("presence.timeout = \"300ms\"\n")));
+  EXPECT_EQ(expect_settings(client).timeout_ms, 300U);
+  EXPECT_EQ(client.expect_goaway().reason, proto::GoawayReason::kTimeout);
+  EXPECT_EQ(daemon.wait_for_edges(2).at(1).at("reason"), "timeout");
+}
+
+TEST(ReloadTest, AWishIsClampedAnew) {
+  const Daemon daemon({.config = with("presence.timeout = \"10s\"\n")});
+  Client client(daemon.port());
+  EXPECT_EQ(client.login("alice", "", 20'000).timeout_ms, 30'000U);
+  ASSERT_TRUE(daemon.reload(with("presence.timeout = \"10s\"\npresence.timeout_max = \"15s\"\n")));
+  EXPECT_EQ(expect_settings(client).timeout_ms, 15'000U);
+}
+
+TEST(ReloadTest, NewSessionsGetTheNewValues) {
+  const Daemon daemon({.config = with("presence.timeout = \"60s\"\n")});
+  ASSERT_TRUE(
+      daemon.reload(with("presence.timeout = \"20s\"\npresence.on_disconnect = \"offline\"\n")));
+  Client client(daemon.port());
+  EXPECT_EQ(client.login("alice").timeout_ms, 20'000U);
+  client.close();
+  const auto edges = daemon.wait_for_edges(2);
+  ASSERT_EQ(edges.size(), 2U);
+  EXPECT_EQ(edges[1].at("reason"), "disconnect");
+}
+
+TEST(ReloadTest, LimitsHoldForWhatIsConnected) {
+  const Daemon daemon({.config = with("")});
+  Client client(daemon.port());
+  client.login("alice");
+  client.send_message(1, std::string(100, 'x'));
+  static_cast<void>(client.expect(proto::FrameType::kMessageAck));
+  ASSERT_TRUE(
+      daemon.reload(with("server.payload_before_login_max = \"64B\"\n"
+                         "server.payload_after_login_max = \"64B\"\n"
+                         "presence.sessions_per_user_max = 1\n")));
+  Client second(daemon.port());
+  second.send_login("alice");
+  EXPECT_EQ(second.expect_error(), proto::ErrorCode::kTooManySessions);
+  client.send_message(2, std::string(100, 'x'));
+  EXPECT_EQ(client.expect_error(), proto::ErrorCode::kPayloadTooLong);
+}
+
+TEST(ReloadTest, KeysThatTakeARestartStayAndAreNamed) {
+  const Daemon daemon({.config = with("server.shards = 1\npresence.timeout = \"60s\"\n")});
+  ASSERT_TRUE(
+      daemon.reload(with("server.shards = 2\npresence.timeout = \"45s\"\n"
+                         "listener = [{port = 0}, {port = 0}]\n")));
+  EXPECT_TRUE(
+      eventually([&] { return daemon.log().find("configuration reloaded") != std::string::npos; }));
+  const std::string log = daemon.log();
+  EXPECT_THAT(log, HasSubstr("server.shards: 1 stays, 2 takes a restart"));
+  EXPECT_THAT(log, HasSubstr("listener: 1 stays, 2 takes a restart"));
+  EXPECT_THAT(log, HasSubstr("presence.timeout: \"1m\" is now \"45s\""));
+  EXPECT_TRUE(last_reload_was_successful(daemon));
+  EXPECT_EQ(Json::parse(daemon.get("/v1/status").body).at("shards"), 1);
+  // What waits for a restart is told again, until it has been restarted or taken back.
+  ASSERT_TRUE(daemon.reload(with("server.shards = 1\npresence.timeout = \"45s\"\n")));
+  EXPECT_TRUE(eventually([&] {
+    return daemon.log().find("keys changed: 0, waiting for a restart: 0") !=
+           std::string::npos;
+  }));
+}
+
+TEST(ReloadTest, AWrongFileChangesNothingAndIsExplained) {
+  const Daemon daemon({.config = with("presence.timeout = \"60s\"\n")});
+  Client client(daemon.port());
+  client.login("alice");
+  struct Case {
+    const char* lines;  // behind the three of kQuickConfig
+    const char* said;
+  };
+  const Case cases[] = {
+      {"presence.timeout = \n", "pulsewheel.toml:4:"},
+      {"presence.timeout = \"45s\"\npresence.tiemout = \"45s\"\n", "presence.tiemout"},
+      {"presence.timeout = \"45s\"\nserver.accept_burst = 0\n",
+       "pulsewheel.toml:5: server.accept_burst"},
+      {"presence.timeout = 45\n", "pulsewheel.toml:4: presence.timeout"},
+      {"presence.timeout = \"45s\"\npresence.timeout_max = \"44s\"\n", "must not be greater"},
+  };
+  for (const Case& wrong : cases) {
+    EXPECT_FALSE(daemon.reload(with(wrong.lines))) << wrong.lines;
+    EXPECT_FALSE(last_reload_was_successful(daemon));
+    EXPECT_TRUE(eventually([&] { return daemon.log().find(wrong.said) != std::string::npos; }))
+        << daemon.log();
+    Client newcomer(daemon.port());
+    EXPECT_EQ(newcomer.login("bob").timeout_ms, 60'000U);
+  }
+  client.send_keepalive();
+  static_cast<void>(client.expect(proto::FrameType::kKeepaliveAck));  // and no SETTINGS before it
+  ASSERT_TRUE(daemon.reload(with("presence.timeout = \"45s\"\n")));
+  EXPECT_TRUE(last_reload_was_successful(daemon));
+  EXPECT_EQ(expect_settings(client).timeout_ms, 45'000U);
+}
+
+TEST(ReloadTest, AFileThatCannotBeReadChangesNothing) {
+  const Daemon daemon({.config = with("")});
+  std::filesystem::remove(daemon.config_file());
+  daemon.signal(SIGHUP);
+  ASSERT_TRUE(eventually([&] { return !last_reload_was_successful(daemon); }));
+  EXPECT_THAT(daemon.log(), HasSubstr(daemon.config_file() + ": cannot open"));
+  ASSERT_TRUE(daemon.reload(with("")));
+}
+
+TEST(ReloadTest, TellsMoreProblemsThanALogMayHaveLinesASecond) {
+  const Daemon daemon({.config = with("log.rate_limit = 2\n")});
+  std::string lines;
+  for (int i = 0; i < 12; ++i)
+    lines += "presence.key" + std::to_string(i) + " = 1\n";
+  EXPECT_FALSE(daemon.reload(with(lines)));
+  EXPECT_TRUE(eventually([&] { return daemon.log().find("not reloaded") != std::string::npos; }));
+  EXPECT_THAT(daemon.log(), HasSubstr("pulsewheel.toml:4:"));
+  EXPECT_THAT(daemon.log(), HasSubstr("pulsewheel.toml:15:"));
+}
+
+TEST(ReloadTest, ChangesWhatIsLogged) {
+  const Daemon daemon({.config = with("")});
+  ASSERT_TRUE(daemon.reload(with("log.level = \"error\"\n")));
+  ASSERT_TRUE(daemon.reload(with("log.level = \"error\"\npresence.timeout = \"44s\"\n")));
+  ASSERT_TRUE(daemon.reload(with("log.level = \"info\"\n")));  // itself said at the old level
+  ASSERT_TRUE(daemon.reload(with("log.level = \"info\"\npresence.timeout = \"33s\"\n")));
+  ASSERT_TRUE(eventually([&] { return daemon.log().find("33s") != std::string::npos; }));
+  EXPECT_THAT(daemon.log(), Not(HasSubstr("44s")));
+}
+
+TEST(ReloadTest, IsRefusedWhileStopping) {
+  const Daemon daemon({.config = with("drain.window = \"10m\"\n")});
+  Client client(daemon.port());
+  client.login("alice");
+  daemon.signal(SIGTERM);
+  ASSERT_TRUE(eventually([&] { return daemon.get("/readyz").status == 503; }));
+  daemon.signal(SIGHUP);
+  EXPECT_TRUE(
+      eventually([&] { return daemon.log().find("HUP while stopping") != std::string::npos; }));
+}
+
+/// The smallest limit under which this process can open nothing: below it every number is in use.
+rlim_t exhausting_limit(pid_t pid) {
+  rlim_t limit = 0;
+  const std::string folder = "/proc/" + std::to_string(pid) + "/fd/";
+  while (std::filesystem::is_symlink(folder + std::to_string(limit)))
+    ++limit;
+  return limit;
+}
+
+class ReloadWithoutDescriptorsTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(ReloadWithoutDescriptorsTest, Works) {
+  const Daemon daemon({.sets = {"server.shards=2", std::string("server.fd_tables=") + GetParam()},
+                       .config = with("presence.timeout = \"60s\"\n")});
+  Client client(daemon.port());
+  client.login("alice");
+  rlimit limit{};
+  ASSERT_EQ(::prlimit(daemon.pid(), RLIMIT_NOFILE, nullptr, &limit), 0);
+  const rlimit none{exhausting_limit(daemon.pid()), limit.rlim_max};
+  ASSERT_EQ(::prlimit(daemon.pid(), RLIMIT_NOFILE, &none, nullptr), 0);
+  for (const char* timeout : {"45s", "50s"}) {  // twice: the reserve is there again
+    write_file(daemon.config_file(), with(std::string("presence.timeout = \"") + timeout + "\"\n"));
+    daemon.signal(SIGHUP);
+    EXPECT_EQ(expect_settings(client).timeout_ms,
+              timeout == std::string("45s") ? 45'000U : 50'000U);
+  }
+  ASSERT_EQ(::prlimit(daemon.pid(), RLIMIT_NOFILE, &limit, nullptr), 0);
+  EXPECT_TRUE(eventually([&] { return last_reload_was_successful(daemon); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, ReloadWithoutDescriptorsTest,
+                         ::testing::Values("shared", "per-shard"), [](const auto& test) {
+                           return std::string(test.param) == "shared" ? "Shared" : "PerShard";
+                         });
 
 // --- What is remembered -------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
 
@@ -53,18 +54,22 @@ Ended run_program(const std::vector<std::string>& arguments) {
   return {exit_code(status), read_file(folder / "log")};
 }
 
-std::vector<std::string> Daemon::arguments(const Options& options, const std::string& state_dir,
-                                           const std::string& ports_file) {
+std::vector<std::string> Daemon::arguments(const Options& options, const Files& files) {
   std::vector<std::string> all{PULSEWHEELD_PATH};
   all.insert(all.end(), options.arguments.begin(), options.arguments.end());
   const auto set = [&all](const std::string& pair) { all.insert(all.end(), {"--set", pair}); };
   set("listener.0.address=127.0.0.1");
   set("listener.0.port=0");
   set("http.port=0");
-  set("server.state_dir=" + state_dir);
-  set("server.ports_file=" + ports_file);
-  for (const char* quick : kQuick)
-    set(quick);
+  set("server.state_dir=" + files.state_dir);
+  set("server.ports_file=" + files.ports);
+  if (!options.config.empty()) {
+    write_file(files.config, options.config);
+    all.insert(all.end(), {"--config", files.config});
+  } else {
+    for (const char* quick : kQuick)
+      set(quick);
+  }
   for (const std::string& pair : options.sets)
     set(pair);
   return all;
@@ -73,7 +78,7 @@ std::vector<std::string> Daemon::arguments(const Options& options, const std::st
 Daemon::Daemon(Options options)
     : state_dir_(options.state_dir.empty() ? folder_ / "state" : options.state_dir) {
   const std::string ports_file = folder_ / "ports";
-  pid_ = start(arguments(options, state_dir_, ports_file), folder_ / "log",
+  pid_ = start(arguments(options, {state_dir_, ports_file, config_file()}), folder_ / "log",
                options.descriptor_limit, options.in_child);
   int status = 0;
   const bool listens = eventually([&] {
@@ -94,11 +99,12 @@ Daemon::~Daemon() {
 
 Ended Daemon::run_to_end(Options options) {
   const TemporaryFolder folder;
-  const std::string state_dir = options.state_dir.empty() ? folder / "state" : options.state_dir;
+  const Files files{options.state_dir.empty() ? folder / "state" : options.state_dir,
+                    folder / "ports", folder / "pulsewheel.toml"};
   int status = 0;
-  ::waitpid(start(arguments(options, state_dir, folder / "ports"), folder / "log",
-                  options.descriptor_limit, options.in_child),
-            &status, 0);
+  ::waitpid(
+      start(arguments(options, files), folder / "log", options.descriptor_limit, options.in_child),
+      &status, 0);
   return {exit_code(status), read_file(folder / "log")};
 }
 
@@ -155,6 +161,20 @@ double Daemon::metric(const std::string& series) const {
 
 void Daemon::signal(int number) const {
   ::kill(pid_, number);
+}
+
+bool Daemon::reload(const std::string& config) const {
+  const std::string succeeded = "pulsewheel_config_reloads_total{result=\"success\"";
+  const std::string all = "pulsewheel_config_reloads_total";
+  const double succeeded_before = metric(succeeded);
+  const double before = metric(all);
+  write_file(config_file() + ".new", config);
+  std::filesystem::rename(config_file() + ".new", config_file());
+  signal(SIGHUP);
+  if (!eventually([&] { return metric(all) > before; })) {
+    throw std::runtime_error("no reload: " + log());
+  }
+  return metric(succeeded) > succeeded_before;
 }
 
 int Daemon::wait() {

@@ -33,6 +33,7 @@ class Daemon {
     /// Runs in the child before it becomes the daemon: limits, other descriptors, environment.
     /// Should it fail, it ends the child with _exit().
     std::function<void()> in_child{};
+    std::string config{};  // text of its file, which then replaces kQuick
   };
 
   /// Short times, so that a test sees a timeout in about a second.
@@ -40,6 +41,12 @@ class Daemon {
                                            "presence.timeout_min=100ms",  "server.login_timeout=1s",
                                            "server.max_connections=1000", "drain.window=200ms",
                                            "drain.retry_after=100ms"};
+
+  /// The same for Options::config, without the keys that tests of a reload change.
+  static constexpr const char* kQuickConfig =
+      "presence.tick = \"50ms\"\n"
+      "presence.timeout_min = \"100ms\"\n"
+      "server.max_connections = 1000\n";
 
   Daemon() : Daemon(Options{}) {}
   /// Starts it and waits until it listens. Fails the test (throws) when it ends instead.
@@ -75,13 +82,21 @@ class Daemon {
   [[nodiscard]] double metric(const std::string& series) const;
 
   void signal(int number) const;
+  /// Replaces the file of Options::config and sends HUP. Returns whether the daemon took it.
+  bool reload(const std::string& config) const;
+  /// Where that file is.
+  [[nodiscard]] std::string config_file() const { return folder_ / "pulsewheel.toml"; }
   /// Waits for its end. Exit code, or -1 when a signal ended it.
   int wait();
 
  private:
   [[nodiscard]] Answer ask(const std::string& method, const std::string& target) const;
-  static std::vector<std::string> arguments(const Options& options, const std::string& state_dir,
-                                            const std::string& ports_file);
+  struct Files {
+    std::string state_dir;
+    std::string ports;
+    std::string config;
+  };
+  static std::vector<std::string> arguments(const Options& options, const Files& files);
 
   TemporaryFolder folder_;
   std::string state_dir_;

@@ -233,5 +233,32 @@ TEST(ConfigReloadTest, AppliesWhatTheTableSays) {
     EXPECT_EQ(reload_applies(key.name), key.reloadable);
 }
 
+TEST(ConfigReloadTest, TakesReloadableKeysAndNoOthers) {
+  for (const KeyInfo& key : config_keys()) {
+    const std::string name = settable_name(key.name);
+    if (has_one_value(name)) continue;
+    const Config wanted = load_sets({name + "=" + other_values().at(name)});
+    EXPECT_EQ(apply_reload(Config{}, wanted), key.reloadable ? wanted : Config{}) << name;
+  }
+}
+
+TEST(ConfigReloadTest, RefusesAValueThatDoesNotGoWithOneThatTakesARestart) {
+  const Config running = load_sets({"presence.tick=1s"});
+  const Config wanted = load_sets({"presence.tick=100ms", "server.login_timeout=500ms"});
+  const auto problems = problems_of([&] { return apply_reload(running, wanted); });
+  EXPECT_THAT(problems,
+              ElementsAre("presence.tick = \"1s\", which runs until a restart, must not be "
+                          "greater than server.login_timeout = \"500ms\""));
+}
+
+TEST(ConfigValueTextTest, IsTheTomlOfEveryKey) {
+  const Config config;
+  for (const KeyInfo& key : config_keys()) {
+    EXPECT_EQ(value_text(config, settable_name(key.name)), key.default_value) << key.name;
+  }
+  EXPECT_EQ(value_text(config, "listener"), "1");
+  EXPECT_EQ(value_text(config, "no.such.key"), "");
+}
+
 }  // namespace
 }  // namespace pulsewheel

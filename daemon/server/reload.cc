@@ -1,0 +1,93 @@
+#include "daemon/server/reload.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/base/log.h"
+
+namespace pulsewheel {
+namespace {
+
+constexpr log::Kind kReload = log::Kind::unlimited("reload");
+
+void tell_problems(const std::vector<std::string>& problems) {
+  for (const std::string& problem : problems)
+    log::error(kReload, "{}", problem);
+  log::error(kReload, "the configuration was not reloaded: everything stays as it was");
+}
+
+void tell_changes(const Config& running, const Config& wanted) {
+  std::size_t applied = 0;
+  std::size_t waiting = 0;
+  for (const std::string& key : diff(running, wanted)) {
+    const std::string before = value_text(running, key);
+    const std::string after = value_text(wanted, key);
+    if (reload_applies(key)) {
+      ++applied;
+      log::info(kReload, "{}: {} is now {}", key, before, after);
+    } else {
+      ++waiting;
+      log::warn(kReload, "{}: {} stays, {} takes a restart", key, before, after);
+    }
+  }
+  log::info(kReload, "configuration reloaded; keys changed: {}, waiting for a restart: {}", applied,
+            waiting);
+}
+
+}  // namespace
+
+Reloader::Reloader(ConfigSource source) : source_(std::move(source)) {
+  count_success();
+}
+
+Reloader::~Reloader() {
+  if (reserve_ >= 0) ::close(reserve_);
+}
+
+void Reloader::reserve_descriptor() noexcept {
+  if (reserve_ < 0) reserve_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+std::optional<Config> Reloader::reload(const Config& running) {
+  try {
+    const Config wanted = load();
+    Config next = apply_reload(running, wanted);
+    tell_changes(running, wanted);
+    count_success();
+    counters_.succeeded.add();
+    return next;
+  } catch (const ConfigError& error) {
+    tell_problems(error.problems());
+  } catch (const std::exception& error) {
+    tell_problems({error.what()});
+  }
+  counters_.last_successful.set(0);
+  counters_.failed.add();
+  return std::nullopt;
+}
+
+Config Reloader::load() {
+  /// Takes a descriptor into reserve again, also when the load throws.
+  struct Refill {
+    Reloader& reloader;
+    ~Refill() { reloader.reserve_descriptor(); }
+  };
+  const Refill refill{*this};
+  if (reserve_ >= 0) ::close(std::exchange(reserve_, -1));
+  return load_config(source_);
+}
+
+void Reloader::count_success() noexcept {
+  using std::chrono::duration_cast;
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  counters_.last_successful.set(1);
+  counters_.last_success_unix_s.set(duration_cast<std::chrono::seconds>(since_1970).count());
+}
+
+}  // namespace pulsewheel

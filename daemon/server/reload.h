@@ -1,0 +1,53 @@
+// Reloader: the configuration read anew while the daemon runs (SIGHUP).
+#pragma once
+
+#include <optional>
+
+#include "config/config.h"
+#include "daemon/base/counters.h"
+
+namespace pulsewheel {
+
+/// Written by the main thread, read by any.
+struct ReloadCounters {
+  Counter succeeded;
+  Counter failed;
+  Gauge last_successful;      // 1 or 0; the load at the start counts
+  Gauge last_success_unix_s;  // when the configuration that holds was loaded
+};
+
+/// Reads the sources of the configuration again, and says in the log what came of it: problem by
+/// problem where it is wrong, else key by key what has changed and what takes a restart.
+///
+/// A wrong configuration changes nothing. A reload needs one descriptor, and has to work when there
+/// is none left: that is when an operator wants other limits. So one is kept in reserve, and given
+/// back for the moment of reading. Main thread; blocks on the disk that has the file.
+class Reloader {
+ public:
+  /// `source`: what the running configuration was loaded from.
+  explicit Reloader(ConfigSource source);
+  ~Reloader();
+  Reloader(const Reloader&) = delete;
+  Reloader& operator=(const Reloader&) = delete;
+
+  /// Opens the reserve. Early, so that its number is low (a limit on descriptors is one on their
+  /// numbers), but only when shards have separated their descriptor tables, or it would be in
+  /// theirs too.
+  void reserve_descriptor() noexcept;
+
+  /// What holds from now on: `running` with the changes that need no restart; nullopt when
+  /// `running` stays.
+  [[nodiscard]] std::optional<Config> reload(const Config& running);
+
+  [[nodiscard]] const ReloadCounters& counters() const noexcept { return counters_; }
+
+ private:
+  [[nodiscard]] Config load();
+  void count_success() noexcept;
+
+  const ConfigSource source_;
+  int reserve_ = -1;
+  ReloadCounters counters_;
+};
+
+}  // namespace pulsewheel
