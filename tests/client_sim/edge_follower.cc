@@ -107,7 +107,7 @@ void EdgeFollower::on_line(std::string_view line, MonoTime seen_at) {
   const Pending pending{parsed.epoch,
                         parsed.seq,
                         user.value_or(0),
-                        {parsed.kind, parsed.excused, seen_at},
+                        {parsed.kind, parsed.reason, seen_at},
                         user.has_value()};
   if (files_.size() > 1) {
     pending_.push_back(pending);
@@ -119,6 +119,8 @@ void EdgeFollower::on_line(std::string_view line, MonoTime seen_at) {
 void EdgeFollower::hand_on(const Pending& pending) {
   if (std::tie(pending.epoch, pending.seq) <= std::tie(last_epoch_, last_seq_)) {
     stats_.reordered.add();
+  } else if (pending.epoch == last_epoch_) {
+    stats_.skipped.add(pending.seq - last_seq_ - 1);
   }
   last_epoch_ = pending.epoch;
   last_seq_ = pending.seq;

@@ -50,6 +50,7 @@ class EdgeFollower {
     Counter dropped;     // that the daemon says it could not write
     Counter unreadable;  // lines of no known kind
     Counter reordered;   // (epoch, seq) not above the one before
+    Counter skipped;     // numbers that no edge had; those of dropped edges are among them
   };
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 

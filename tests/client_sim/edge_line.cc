@@ -1,5 +1,7 @@
 #include "tests/client_sim/edge_line.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -54,8 +56,12 @@ bool set_kind(std::string_view kind, EdgeLine& out) noexcept {
   return kind == "online" || kind == "offline";
 }
 
-bool is_excuse(std::string_view reason) noexcept {
-  return reason == "kicked" || reason == "shutdown";
+Reason reason_of(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 6> kNames = {"login",      "timeout", "logout",
+                                                      "disconnect", "kicked",  "shutdown"};
+  static_assert(static_cast<std::size_t>(Reason::kOther) == kNames.size());
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  return static_cast<Reason>(found - kNames.begin());
 }
 
 bool scan(std::string_view line, EdgeLine& out) {
@@ -70,7 +76,7 @@ bool scan(std::string_view line, EdgeLine& out) {
   // To the very end: half a line with a whole one behind it must not pass for one edge.
   scanner.expect(R"(","last_seen":")").text(time).expect(R"(","sessions":)").number(sessions);
   if (!scanner.expect("}").done()) return false;
-  out.excused = is_excuse(reason);
+  out.reason = reason_of(reason);
   return set_kind(kind, out);
 }
 
@@ -82,7 +88,7 @@ bool parse_json(std::string_view line, EdgeLine& out, std::string& scratch) {
     out.epoch = object.at("epoch").get<std::uint64_t>();
     scratch = object.at("uid").get<std::string>();
     out.uid = scratch;
-    out.excused = is_excuse(object.at("reason").get_ref<const std::string&>());
+    out.reason = reason_of(object.at("reason").get_ref<const std::string&>());
     return set_kind(object.at("kind").get_ref<const std::string&>(), out);
   } catch (const nlohmann::json::exception&) {
     return false;  // a member is missing or of another type

@@ -15,7 +15,7 @@ struct EdgeLine {
   std::uint64_t seq = 0;
   std::string_view uid;  // as written, percent-encoded
   ObservedEdge::Kind kind = ObservedEdge::Kind::kOnline;
-  bool excused = false;  // by its reason: an operator, or the daemon's own stop
+  Reason reason = Reason::kOther;
 };
 
 /// Reads `line` (without its newline). The daemon's own layout takes one scan without allocation;

@@ -66,7 +66,7 @@ Fleet::Fleet(const Options& options, const JudgeRules& rules, const Endpoint& ta
     setup.logins_pending_max = std::max(kLoginsPendingMin, kLoginsPendingMax / workers);
     const double share = static_cast<double>(setup.clients) / options.connections;
     setup.ramp = options.ramp * share;
-    setup.churn = options.churn * share;
+    setup.churn = churn_rate_of(options) * share;
     workers_.push_back(std::make_unique<Worker>(setup, control));
   }
 }
@@ -129,6 +129,13 @@ Fleet::Totals Fleet::totals() const {
     sum.unexpected_closes += stats.unexpected_closes.value();
     sum.keepalive_acks += stats.keepalive_acks.value();
     sum.messages += stats.messages.value();
+    for (std::size_t act = 0; act < kChurnActs; ++act)
+      sum.churned[act] += stats.churned[act].value();
+    sum.cut += stats.cut.value();
+    sum.back += stats.back.value();
+    sum.back_late += stats.back_late.value();
+    sum.slowest_back =
+        std::max(sum.slowest_back, Duration{stats.slowest_back_ns.load(std::memory_order_relaxed)});
     sum.last_first_login =
         std::max(sum.last_first_login,
                  MonoTime{Duration{stats.last_first_login_ns.load(std::memory_order_relaxed)}});

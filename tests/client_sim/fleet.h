@@ -1,6 +1,7 @@
 // Fleet: all workers of a run and their threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -43,6 +44,11 @@ class Fleet {
     std::uint64_t keepalive_acks = 0;
     std::uint64_t messages = 0;
     MonoTime last_first_login;
+    std::array<std::uint64_t, kChurnActs> churned{};
+    std::uint64_t cut = 0;
+    std::uint64_t back = 0;       // of those that were cut
+    std::uint64_t back_late = 0;  // after join() complete: those who never came are among them
+    Duration slowest_back{0};
   };
   [[nodiscard]] Totals totals() const;
   /// After join().

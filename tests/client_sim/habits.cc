@@ -36,6 +36,16 @@ Habit habit_of(const Options& options, std::uint32_t user) noexcept {
   return dice < options.logout_percent ? Habit::kLogOut : Habit::kSteady;
 }
 
+ChurnAct churn_act(double dice) noexcept {
+  return static_cast<ChurnAct>(dice * static_cast<double>(kChurnActs));
+}
+
+SilenceWindow silence_before_freeze(Duration freeze_at, Duration timeout,
+                                    Duration interval) noexcept {
+  const Duration begin = std::max(freeze_at - (timeout - interval), Duration::zero());
+  return {begin, std::max(freeze_at - begin, Duration::zero())};
+}
+
 double moment_of(std::uint64_t seed, std::uint32_t session) noexcept {
   return Random(seed, kMomentStream + session).unit();
 }

@@ -5,6 +5,16 @@
 #include "daemon/base/check.h"
 
 namespace pulsewheel::sim {
+namespace {
+
+/// Later than every time of a run, and far enough from the end of the scale to add to.
+constexpr MonoTime kNever{Duration::max() / 2};
+
+constexpr std::uint8_t bit(Reason reason) noexcept {
+  return static_cast<std::uint8_t>(1U << static_cast<unsigned>(reason));
+}
+
+}  // namespace
 
 void Verdict::merge(const Verdict& other) {
   online_edges += other.online_edges;
@@ -14,7 +24,10 @@ void Verdict::merge(const Verdict& other) {
   late_offline += other.late_offline;
   missing_online += other.missing_online;
   duplicate_edges += other.duplicate_edges;
+  wrong_reasons += other.wrong_reasons;
+  untold_takeovers += other.untold_takeovers;
   lateness.merge(other.lateness);
+  lateness_after_stall.merge(other.lateness_after_stall);
 }
 
 Judge::Judge(const JudgeRules& rules, std::uint32_t users, std::uint32_t sessions_per_user)
@@ -28,29 +41,68 @@ std::span<Judge::Session> Judge::sessions_of(std::uint32_t user) noexcept {
                                       sessions_per_user_);
 }
 
+void Judge::daemon_stopped(MonoTime at) {
+  stalls_.push_back({at, kNever});
+}
+
+void Judge::daemon_continued(MonoTime at) {
+  PULSEWHEEL_CHECK(!stalls_.empty());
+  stalls_.back().ended = at;
+}
+
+MonoTime Judge::arrival_of(MonoTime sent, bool& stalled) const noexcept {
+  for (auto stall = stalls_.rbegin(); stall != stalls_.rend() && sent < stall->ended; ++stall) {
+    // What went out just before may have lain in the socket unread.
+    if (sent < stall->began - rules_.slack) continue;
+    stalled = true;
+    return stall->ended;
+  }
+  return sent;
+}
+
+Judge::Due Judge::due_of(MonoTime base, bool stalled) const noexcept {
+  const Duration in_time = rules_.tick + rules_.slack;
+  Due due{base, stalled ? in_time + rules_.drain : in_time, stalled};
+  for (const Stall& stall : stalls_) {
+    if (due.base + due.in_time < stall.began || due.base >= stall.ended + rules_.drain) continue;
+    due = {std::max(due.base, stall.ended), in_time + rules_.drain, true};
+  }
+  return due;
+}
+
+MonoTime Judge::missed_after(const Window& window) const noexcept {
+  const Due due = due_of(window.base, window.stalled);
+  return due.base + due.in_time + rules_.grace;
+}
+
+Judge::Reasons Judge::reasons_of(const Session& session) noexcept {
+  const bool unclear = session.state == State::kDoubtful || session.line == Line::kLost ||
+                       (session.line == Line::kClosed &&
+                        session.closed_before >= session.last.before + session.timeout);
+  if (unclear) return bit(Reason::kTimeout) | bit(Reason::kDisconnect);
+  return bit(session.line == Line::kClosed ? Reason::kDisconnect : Reason::kTimeout);
+}
+
 Judge::Window Judge::window_of(std::uint32_t user) noexcept {
   Window window;
   bool doubtful = false;
   for (const Session& session : sessions_of(user)) {
     if (session.state == State::kNone) continue;
     window.due = window.by_silence = true;
-    window.base = std::max(window.base, session.last.after + session.timeout);
-    if (session.state != State::kDoubtful) {
-      window.low = std::max(window.low, session.last.before + session.timeout);
-      continue;
-    }
-    doubtful = true;
-    if (session.was_live) {
-      window.low = std::max(window.low, session.certain.before + session.timeout);
+    window.base =
+        std::max(window.base, arrival_of(session.last.after, window.stalled) + session.timeout);
+    const bool counts = session.state != State::kDoubtful;
+    doubtful = doubtful || !counts;
+    if (counts || session.was_live) {
+      const MonoTime last = counts ? session.last.before : session.certain.before;
+      window.low = std::max(window.low, last + session.timeout);
     }
   }
-  const User& record = users_[user];
-  if (record.has_ended) {
-    window.due = true;
-    window.low = std::max(window.low, record.ended.before);
-    if (record.ended.after > window.base) {
-      window.base = record.ended.after;
-      window.by_silence = false;
+  add_logout(users_[user], window);
+  for (const Session& session : sessions_of(user)) {
+    // Any session that may have been the last one to run out.
+    if (session.state != State::kNone && session.last.after + session.timeout >= window.low) {
+      window.reasons |= reasons_of(session);
     }
   }
   // Of two possible deadlines nobody can say by how much an edge missed the right one.
@@ -58,21 +110,36 @@ Judge::Window Judge::window_of(std::uint32_t user) noexcept {
   return window;
 }
 
+void Judge::add_logout(const User& user, Window& window) const noexcept {
+  if (!user.has_ended) return;
+  window.due = true;
+  window.low = std::max(window.low, user.ended.before);
+  if (user.ended.after >= window.low) {
+    window.reasons |= bit(user.ended_by_close ? Reason::kDisconnect : Reason::kLogout);
+  }
+  const MonoTime base = arrival_of(user.ended.after, window.stalled);
+  if (base <= window.base) return;
+  window.base = base;
+  window.by_silence = false;
+  window.certain = user.ended_answered;
+}
+
 void Judge::note_gap(std::uint32_t user, MonoTime before) noexcept {
   const Window window = window_of(user);
   if (!window.due || before < window.low) return;
   User& record = users_[user];
-  settle_gap(record);
+  settle_gap(record, before);
   record.gap = window;
   record.gap_end = before;
   record.gap_open = true;
   record.has_ended = false;  // the logout, if there was one, is what the gap is about
 }
 
-void Judge::settle_gap(User& user) noexcept {
-  // Within the allowance the packet may have come just in time; beyond it, an edge was owed.
-  if (user.gap_open && user.online && user.gap_end > user.gap.base + allowance()) {
-    ++verdict_.missed_offline;
+void Judge::settle_gap(User& user, MonoTime now) noexcept {
+  if (user.gap_open && user.online) {
+    // Within the allowance the packet may have come just in time; beyond it, an edge was owed.
+    const MonoTime missed = missed_after(user.gap);
+    if ((user.gap.certain ? now : user.gap_end) > missed) ++verdict_.missed_offline;
   }
   user.gap_open = false;
 }
@@ -87,7 +154,9 @@ void Judge::login_sent(std::uint32_t session, Stamp stamp) {
   }
   record.last = stamp;
   record.login_before = stamp.before;
-  record.state = State::kPending;
+  record.state = logins_doubted_ ? State::kDoubtful : State::kPending;
+  record.line = Line::kOpen;
+  record.awaited = true;
   if (!users_[user].has_login) {
     users_[user].has_login = true;
     users_[user].login_before = stamp.before;
@@ -97,6 +166,7 @@ void Judge::login_sent(std::uint32_t session, Stamp stamp) {
 void Judge::login_accepted(std::uint32_t session, MonoTime at, Duration timeout) {
   Session& record = sessions_[session];
   record.state = State::kLive;
+  record.awaited = false;
   record.accepted_at = at;
   record.timeout = timeout;
   User& user = users_[user_of(session)];
@@ -108,6 +178,7 @@ void Judge::login_accepted(std::uint32_t session, MonoTime at, Duration timeout)
 
 void Judge::login_refused(std::uint32_t session) {
   Session& record = sessions_[session];
+  record.awaited = false;
   if (record.state == State::kPending) record.state = State::kDoubtful;
 }
 
@@ -123,50 +194,76 @@ void Judge::packet_sent(std::uint32_t session, Stamp stamp) {
 }
 
 void Judge::logout_sent(std::uint32_t session, Stamp stamp) {
-  end_session(session, stamp);
+  end_session(session, stamp, /*by_close=*/false);
+}
+
+void Judge::logout_answered(std::uint32_t session) noexcept {
+  User& user = users_[user_of(session)];
+  user.ended_answered = user.has_ended && !user.ended_by_close;
 }
 
 void Judge::closed(std::uint32_t session, Stamp stamp) {
-  if (rules_.offline_on_disconnect) end_session(session, stamp);
+  if (rules_.offline_on_disconnect) {
+    end_session(session, stamp, /*by_close=*/true);
+    return;
+  }
+  sessions_[session].line = Line::kClosed;
+  sessions_[session].closed_before = stamp.before;
 }
 
-void Judge::end_session(std::uint32_t session, Stamp stamp) noexcept {
+void Judge::lost(std::uint32_t session) noexcept {
+  sessions_[session].line = Line::kLost;
+}
+
+void Judge::end_session(std::uint32_t session, Stamp stamp, bool by_close) noexcept {
   if (sessions_[session].state == State::kNone) return;
   const std::uint32_t user = user_of(session);
   note_gap(user, stamp.before);
   sessions_[session].state = State::kNone;
   users_[user].ended = stamp;
   users_[user].has_ended = true;
+  users_[user].ended_answered = false;
+  users_[user].ended_by_close = by_close;
 }
 
 void Judge::edge(std::uint32_t user, const ObservedEdge& edge) {
   PULSEWHEEL_CHECK(user < users_.size());
   if (edge.kind == ObservedEdge::Kind::kOnline) {
     ++verdict_.online_edges;
-    on_online(users_[user], edge.at);
+    on_online(users_[user], edge);
     return;
   }
   ++verdict_.offline_edges;
-  if (edge.excused) {
-    users_[user].online = users_[user].gap_open = users_[user].has_ended = false;
-    end_sessions_logged_in_before(user, edge.at);
-    return;
+  if (edge.is_excused()) {
+    on_excused(user, edge);
+  } else {
+    on_offline(user, edge);
   }
-  on_offline(user, edge.at);
 }
 
-void Judge::on_online(User& user, MonoTime at) noexcept {
-  if (user.online || !user.has_login || at < user.login_before) {
+void Judge::on_excused(std::uint32_t user, const ObservedEdge& edge) noexcept {
+  User& record = users_[user];
+  if (edge.reason == Reason::kKicked && rules_.kicks_are_ours && !record.kicked) {
+    ++verdict_.wrong_reasons;
+  }
+  record.online = record.gap_open = record.has_ended = record.kicked = false;
+  end_sessions_logged_in_before(user, edge.at);
+}
+
+void Judge::on_online(User& user, const ObservedEdge& edge) noexcept {
+  if (user.online || !user.has_login || edge.at < user.login_before) {
     ++verdict_.duplicate_edges;
     return;
   }
+  if (edge.reason != Reason::kLogin) ++verdict_.wrong_reasons;
   user.online = true;
   // The user starts a new life, so what was due before the packets of this one is settled.
-  if (user.gap_open && at >= user.gap_end) user.gap_open = false;
+  if (user.gap_open && edge.at >= user.gap_end) user.gap_open = false;
 }
 
-void Judge::on_offline(std::uint32_t user, MonoTime at) {
+void Judge::on_offline(std::uint32_t user, const ObservedEdge& edge) {
   User& record = users_[user];
+  const MonoTime at = edge.at;
   const Window window = window_of(user);
   if (!record.online) {
     if (!record.accepted) {
@@ -177,16 +274,16 @@ void Judge::on_offline(std::uint32_t user, MonoTime at) {
   }
   if (record.gap_open && at >= record.gap.low && (!window.due || at < window.low)) {
     // Caused by the silence before the last packets, however late it was read.
-    count_lateness(record.gap, at);
+    settle_with(record.gap, edge);
     record.gap_open = record.online = false;
     end_sessions_logged_in_before(user, record.gap.low);
     return;
   }
-  if (at < window.low) {
+  if (!window.due || at < window.low) {
     ++verdict_.false_offline;
   } else {
-    settle_gap(record);
-    count_lateness(window, at);
+    settle_gap(record, at);
+    settle_with(window, edge);
   }
   record.online = record.gap_open = record.has_ended = false;
   end_sessions_logged_in_before(user, at);
@@ -197,10 +294,12 @@ void Judge::end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) no
   record.has_login = record.accepted = false;
   for (Session& session : sessions_of(user)) {
     if (session.state == State::kNone) continue;
-    if (session.login_before < bound) {
+    const bool may_yet_count = session.state == State::kDoubtful && session.awaited;
+    if (session.login_before < bound && !may_yet_count) {
       session.state = State::kNone;
       continue;
     }
+    if (session.login_before < bound) session.was_live = false;
     record.login_before = record.has_login ? std::min(record.login_before, session.login_before)
                                            : session.login_before;
     record.has_login = true;
@@ -211,14 +310,18 @@ void Judge::end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) no
   }
 }
 
-void Judge::count_lateness(const Window& window, MonoTime at) {
+void Judge::settle_with(const Window& window, const ObservedEdge& edge) {
+  if ((window.reasons & bit(edge.reason)) == 0) ++verdict_.wrong_reasons;
+  const Due due = due_of(window.base, window.stalled);
   // The packet reached the daemon at some moment between its two stamps. An edge that is in time
   // by the first and early by the second is neither late nor early.
-  const Duration lateness = std::max(at - window.base, Duration::zero());
-  if (window.by_silence) verdict_.lateness.add(lateness);
-  if (lateness > allowance()) {
+  const Duration lateness = std::max(edge.at - due.base, Duration::zero());
+  if (window.by_silence) {
+    (due.stalled ? verdict_.lateness_after_stall : verdict_.lateness).add(lateness);
+  }
+  if (lateness > due.in_time + rules_.grace) {
     ++verdict_.missed_offline;
-  } else if (lateness > rules_.tick + rules_.slack) {
+  } else if (lateness > due.in_time) {
     ++verdict_.late_offline;
   }
 }
@@ -232,12 +335,14 @@ Verdict Judge::finish(MonoTime end) {
 void Judge::finish_user(std::uint32_t user, MonoTime end) noexcept {
   User& record = users_[user];
   if (!record.online) {
-    if (record.accepted && record.accepted_at + allowance() <= end) ++verdict_.missing_online;
+    Window login;
+    login.base = record.accepted_at;
+    if (record.accepted && missed_after(login) <= end) ++verdict_.missing_online;
     return;
   }
-  settle_gap(record);
+  settle_gap(record, end);
   const Window window = window_of(user);
-  if (window.due && window.base + allowance() <= end) ++verdict_.missed_offline;
+  if (window.due && missed_after(window) <= end) ++verdict_.missed_offline;
 }
 
 }  // namespace pulsewheel::sim

@@ -27,33 +27,58 @@ struct JudgeRules {
   Duration slack = std::chrono::milliseconds{250};
   /// How much later still an edge counts as late; after that it is missed.
   Duration grace = std::chrono::seconds{1};
+  /// How long a daemon that was stopped may read what has come meanwhile before it must have
+  /// expired whoever was silent.
+  Duration drain = std::chrono::seconds{1};
   /// The daemon runs with presence.on_disconnect = "offline": a connection that closes ends its
   /// session at once.
   bool offline_on_disconnect = false;
+  /// Nobody but the simulator kicks: an edge with reason kicked needs a kick_sent() before it.
+  bool kicks_are_ours = false;
+};
+
+/// Why a user's state changed, as the event log says.
+enum class Reason : std::uint8_t {
+  kLogin,
+  kTimeout,
+  kLogout,
+  kDisconnect,
+  kKicked,
+  kShutdown,
+  kOther,
 };
 
 /// One edge as it was read from the event log.
 struct ObservedEdge {
   enum class Kind : std::uint8_t { kOnline, kOffline };
   Kind kind = Kind::kOnline;
-  /// The daemon says that an operator or its own stop caused it: no promise was broken.
-  bool excused = false;
+  Reason reason = Reason::kLogin;
   MonoTime at;  // of the read that brought it
+
+  /// The daemon says that an operator or its own stop ended the user, and not a silence.
+  [[nodiscard]] bool is_excused() const noexcept {
+    return reason == Reason::kKicked || reason == Reason::kShutdown;
+  }
 };
 
 /// What was found so far; merge() adds up what several judges found.
 struct Verdict {
   std::uint64_t online_edges = 0;
   std::uint64_t offline_edges = 0;
-  std::uint64_t false_offline = 0;    // before T had passed
-  std::uint64_t missed_offline = 0;   // never, or later than tick + slack + grace
-  std::uint64_t late_offline = 0;     // later than tick + slack, but not missed
-  std::uint64_t missing_online = 0;   // logged in and answered, but no edge
-  std::uint64_t duplicate_edges = 0;  // a second one of a kind, or one before what causes it
-  Lateness lateness;                  // beyond T, of offline edges that silence caused
+  std::uint64_t false_offline = 0;     // before T had passed
+  std::uint64_t missed_offline = 0;    // never, or later than tick + slack + grace
+  std::uint64_t late_offline = 0;      // later than tick + slack, but not missed
+  std::uint64_t missing_online = 0;    // logged in and answered, but no edge
+  std::uint64_t duplicate_edges = 0;   // a second one of a kind, or one before what causes it
+  std::uint64_t wrong_reasons = 0;     // an edge with a reason that its user gave no cause for
+  std::uint64_t untold_takeovers = 0;  // the old connection was not told, or the new one was not
+  Lateness lateness;                   // beyond T, of offline edges that silence caused
+  Lateness lateness_after_stall;  // the same where the daemon was stopped when the edge was due,
+                                  // beyond the moment when it ran again
 
   [[nodiscard]] std::uint64_t violations() const noexcept {
-    return false_offline + missed_offline + late_offline + missing_online + duplicate_edges;
+    return false_offline + missed_offline + late_offline + missing_online + duplicate_edges +
+           wrong_reasons + untold_takeovers;
   }
   [[nodiscard]] bool clean() const noexcept { return violations() == 0; }
   void merge(const Verdict& other);
@@ -70,6 +95,12 @@ struct Verdict {
 /// has no deadline. A packet sent after the user was already due is no proof of life in time: the
 /// user may or, when it came late enough, must have gone offline before it. That gap is
 /// remembered until an edge or finish() settles it.
+///
+/// A session is one of a user with one device label. A LOGIN of a session whose connection is
+/// still open is a takeover: it moves the deadline like a packet, and causes no edge.
+///
+/// While the daemon is stopped it can neither read nor expire. What was sent to it meanwhile has
+/// arrived when it runs again, and what was due meanwhile is due then; both with `drain` on top.
 class Judge {
  public:
   Judge(const JudgeRules& rules, std::uint32_t users, std::uint32_t sessions_per_user);
@@ -86,8 +117,29 @@ class Judge {
   /// A keepalive or message went out.
   void packet_sent(std::uint32_t session, Stamp stamp);
   void logout_sent(std::uint32_t session, Stamp stamp);
+  /// The daemon answered the LOGOUT: even a LOGIN right after it must not save the user the edge.
+  void logout_answered(std::uint32_t session) noexcept;
   /// The client closed the connection.
   void closed(std::uint32_t session, Stamp stamp);
+  /// The connection ended by the daemon or the network.
+  void lost(std::uint32_t session) noexcept;
+  /// A takeover was not told as it must be.
+  void takeover_untold() noexcept { ++verdict_.untold_takeovers; }
+
+  /// The simulator is about to kick `user`. Until the edge was seen, or the kick failed, none of
+  /// the user's sessions may log in.
+  void kick_sent(std::uint32_t user) noexcept { users_[user].kicked = true; }
+
+  /// The daemon was stopped (SIGSTOP), and runs again. In turns.
+  void daemon_stopped(MonoTime at);
+  void daemon_continued(MonoTime at);
+  /// Whether the daemon is stopped at `now`, or was so lately that it may still be reading.
+  [[nodiscard]] bool is_stalled(MonoTime now) const noexcept {
+    return !stalls_.empty() && now < stalls_.back().ended + rules_.drain;
+  }
+  /// While true, the daemon may be unable to accept: each LOGIN sent meanwhile is in doubt until
+  /// it is answered.
+  void doubt_logins(bool doubted) noexcept { logins_doubted_ = doubted; }
 
   /// Requires `user` < users.
   void edge(std::uint32_t user, const ObservedEdge& edge);
@@ -107,32 +159,59 @@ class Judge {
     kDoubtful,  // LOGIN sent, and no answer will come
   };
 
+  /// Where a session's connection is, for the reason of the edge that the session causes.
+  enum class Line : std::uint8_t { kOpen, kClosed, kLost };
+
+  /// A set of Reasons, one bit each.
+  using Reasons = std::uint8_t;
+
   struct Session {
     Stamp last;             // of the last packet
     Stamp certain;          // kDoubtful: of the last packet before the LOGIN in doubt
     MonoTime login_before;  // when the last LOGIN went out
     MonoTime accepted_at;
+    MonoTime closed_before;  // kClosed: when the client began to close
     Duration timeout{0};
     State state = State::kNone;
+    Line line = Line::kOpen;
     bool was_live = false;  // when the last LOGIN went out: `certain` counts
+    bool awaited = false;   // the answer to the last LOGIN may still come
   };
 
   /// When an offline edge may come, and from when on it is late.
   struct Window {
     bool due = false;                 // nothing is due for a user without a session
     bool by_silence = false;          // and not by a logout: the lateness is one beyond T
+    bool certain = false;             // the edge is owed, whatever came right behind its cause
+    bool stalled = false;             // what it counts from arrived while the daemon was stopped
+    Reasons reasons = 0;              // that the edge may have
     MonoTime low = MonoTime::min();   // an edge before this is false
     MonoTime base = MonoTime::min();  // lateness counts from here
+  };
+
+  struct Stall {
+    MonoTime began;
+    MonoTime ended;  // kNever while it lasts
+  };
+
+  /// From when the lateness of an edge counts, and up to which it is in time.
+  struct Due {
+    MonoTime base;
+    Duration in_time{0};
+    bool stalled = false;
   };
 
   struct User {
     Window gap;  // while gap_open: what had been due before the packet at gap_end
     MonoTime gap_end;
-    Stamp ended;            // while has_ended: of the last logout
+    Stamp ended;            // while has_ended: of the last logout (or close, where that is one)
     MonoTime login_before;  // while has_login: of the first LOGIN since the last offline edge
     MonoTime accepted_at;   // while accepted: of the first LOGIN_ACK since then
     bool gap_open = false;
     bool has_ended = false;
+    bool ended_answered = false;  // while has_ended: by LOGOUT_ACK
+    bool ended_by_close = false;  // while has_ended: it was no logout
+    bool kicked = false;
     bool has_login = false;
     bool accepted = false;
     bool online = false;  // as the log says
@@ -141,25 +220,30 @@ class Judge {
   [[nodiscard]] std::uint32_t user_of(std::uint32_t session) const noexcept {
     return session / sessions_per_user_;
   }
-  [[nodiscard]] Duration allowance() const noexcept {
-    return rules_.tick + rules_.slack + rules_.grace;
-  }
   [[nodiscard]] std::span<Session> sessions_of(std::uint32_t user) noexcept;
   [[nodiscard]] Window window_of(std::uint32_t user) noexcept;
+  void add_logout(const User& user, Window& window) const noexcept;
+  [[nodiscard]] static Reasons reasons_of(const Session& session) noexcept;
+  [[nodiscard]] MonoTime arrival_of(MonoTime sent, bool& stalled) const noexcept;
+  [[nodiscard]] Due due_of(MonoTime base, bool stalled) const noexcept;
+  [[nodiscard]] MonoTime missed_after(const Window& window) const noexcept;
 
   void note_gap(std::uint32_t user, MonoTime before) noexcept;
-  void settle_gap(User& user) noexcept;
-  void end_session(std::uint32_t session, Stamp stamp) noexcept;
+  void settle_gap(User& user, MonoTime now) noexcept;
+  void end_session(std::uint32_t session, Stamp stamp, bool by_close) noexcept;
   void end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) noexcept;
-  void on_online(User& user, MonoTime at) noexcept;
-  void on_offline(std::uint32_t user, MonoTime at);
-  void count_lateness(const Window& window, MonoTime at);
+  void on_online(User& user, const ObservedEdge& edge) noexcept;
+  void on_offline(std::uint32_t user, const ObservedEdge& edge);
+  void on_excused(std::uint32_t user, const ObservedEdge& edge) noexcept;
+  void settle_with(const Window& window, const ObservedEdge& edge);
   void finish_user(std::uint32_t user, MonoTime end) noexcept;
 
   JudgeRules rules_;
   std::uint32_t sessions_per_user_;
   std::vector<Session> sessions_;
   std::vector<User> users_;
+  std::vector<Stall> stalls_;  // in order
+  bool logins_doubted_ = false;
   Verdict verdict_;
 };
 

@@ -12,6 +12,7 @@ namespace {
 constexpr Duration kDurationMax = std::chrono::hours{1'000};
 constexpr Duration kDefaultTick = std::chrono::seconds{1};
 constexpr Duration kDefaultTimeout = std::chrono::seconds{30};
+constexpr double kChurnPercentMax = 6'000;  // each client once a second
 
 /// A flag whose value is a duration.
 template <class Target>
@@ -86,8 +87,24 @@ void add_load_flags(CLI::App& app, Options& options) {
   app.add_option("--churn", options.churn, "random reconnects a second, of all clients together")
       ->check(CLI::NonNegativeNumber)
       ->type_name("RATE");
+  app.add_option("--churn-percent", options.churn_percent,
+                 "clients a minute that do one of: reconnect, the same after a reset, take over "
+                 "their own session, log out and in, fall silent and come back")
+      ->check(CLI::Range(0.0, kChurnPercentMax))
+      ->type_name("PERCENT");
+}
+
+void add_event_flags(CLI::App& app, Options& options) {
   add_duration(app, "--stop-all-at", options.stop_all_at,
                "after the ramp: one last keepalive from all, then silence");
+  add_duration(app, "--freeze-daemon-at", options.freeze_at,
+               "after the ramp: SIGSTOP to the daemon, while the clients go on; those of "
+               "--silent-percent fall silent so that they are due meanwhile");
+  add_duration(app, "--freeze-for", options.freeze_for, "SIGCONT after this");
+  add_duration(app, "--cut-all-at", options.cut_all_at,
+               "after the ramp: every connection is reset, and all connect again in that moment");
+  add_duration(app, "--back-within", options.back_within,
+               "how soon after --cut-all-at every client is to be logged in again");
 }
 
 void add_run_flags(CLI::App& app, Options& options) {
@@ -100,6 +117,9 @@ void add_run_flags(CLI::App& app, Options& options) {
   add_duration(
       app, "--grace", options.grace,
       "how long a late offline edge is waited for before it counts as missed (default 1s)");
+  add_duration(app, "--drain", options.drain,
+               "how much longer than that an edge may take which is due while the daemon is "
+               "frozen, counted from its SIGCONT (default 1s)");
   app.add_option("--threads", options.threads, "threads (default: what the connections need)")
       ->check(CLI::Range(1U, kThreadsMax));
   app.add_option("--seed", options.seed, "of everything random")->capture_default_str();
@@ -108,6 +128,21 @@ void add_run_flags(CLI::App& app, Options& options) {
 
 std::string milliseconds(Duration duration) {
   return std::to_string(duration / std::chrono::milliseconds{1}) + " ms";
+}
+
+void check_events(const Options& options) {
+  if (options.freeze_at.has_value() != (options.freeze_for != Duration::zero())) {
+    throw UsageError("--freeze-daemon-at and --freeze-for go together");
+  }
+  if (options.freeze_at && !options.spawn && !options.pid) {
+    throw UsageError("--freeze-daemon-at needs --spawn, or the daemon's --pid");
+  }
+  if (options.back_within && !options.cut_all_at) {
+    throw UsageError("--back-within goes with --cut-all-at");
+  }
+  if (options.churn > 0 && options.churn_percent > 0) {
+    throw UsageError("give either --churn or --churn-percent");
+  }
 }
 
 void check(const Options& options) {
@@ -128,6 +163,7 @@ void check(const Options& options) {
   if (options.connections < options.devices) {
     throw UsageError("--devices: at most as many as --connections");
   }
+  check_events(options);
   if (options.keepalive == Duration::zero()) throw UsageError("--keepalive: more than 0");
   if (options.timeout && *options.timeout < std::chrono::milliseconds{2}) {
     throw UsageError("--timeout: at least 2ms");
@@ -152,6 +188,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_daemon_flags(app, options);
   add_load_flags(app, options);
+  add_event_flags(app, options);
   add_run_flags(app, options);
   try {
     app.parse(argc, argv);
@@ -210,6 +247,15 @@ Duration duration_of(const Options& options, std::string_view key, Duration othe
 
 Duration tick_of(const Options& options) {
   return options.tick ? *options.tick : duration_of(options, "presence.tick", kDefaultTick);
+}
+
+double churn_rate_of(const Options& options) noexcept {
+  constexpr double kPercentMinutes = 100 * 60;
+  return options.churn + options.connections * options.churn_percent / kPercentMinutes;
+}
+
+bool names_devices(const Options& options) noexcept {
+  return options.devices > 1 || options.churn_percent > 0;
 }
 
 Duration expected_timeout_of(const Options& options) {

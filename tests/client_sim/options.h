@@ -42,14 +42,20 @@ struct Options {
   std::optional<Duration> tick;       // nullopt: see tick_of()
   Duration slack = std::chrono::milliseconds{250};
   Duration grace = std::chrono::seconds{1};
+  Duration drain = std::chrono::seconds{1};
   double ramp = 0;  // connections a second; 0: as fast as they are answered
   Duration duration = std::chrono::seconds{60};  // after the ramp
   std::optional<Duration> stop_all_at;           // after the ramp
+  std::optional<Duration> freeze_at;             // after the ramp: SIGSTOP to the daemon
+  Duration freeze_for{0};                        // then SIGCONT
+  std::optional<Duration> cut_all_at;            // after the ramp
+  std::optional<Duration> back_within;           // of a cut: later is a broken promise
   double silent_percent = 0;
   double disconnect_percent = 0;
   double logout_percent = 0;
   double message_percent = 0;
-  double churn = 0;  // reconnects a second, of all clients together
+  double churn = 0;          // reconnects a second, of all clients together
+  double churn_percent = 0;  // clients a minute that do something of the mix
   std::uint64_t seed = 1;
   bool expect_offline = false;
 };
@@ -73,6 +79,13 @@ class UsageError : public std::runtime_error {
 
 /// The daemon's tick: as given, or as passed on to the spawned daemon, or its default.
 [[nodiscard]] Duration tick_of(const Options& options);
+
+/// Acts of churn a second, of all clients together.
+[[nodiscard]] double churn_rate_of(const Options& options) noexcept;
+
+/// Whether the clients name a device: those of one user must, and those whose new connection is to
+/// replace the old one.
+[[nodiscard]] bool names_devices(const Options& options) noexcept;
 
 /// The timeout that the users will have as far as the command line tells; LOGIN_ACK decides.
 [[nodiscard]] Duration expected_timeout_of(const Options& options);

@@ -1,5 +1,6 @@
 #include "tests/client_sim/report.h"
 
+#include <array>
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -50,6 +51,23 @@ std::string fixed(double number, int decimals) {
   return out.str();
 }
 
+constexpr std::array<const char*, kChurnActs> kActNames = {"reconnects", "resets", "takeovers",
+                                                           "logouts", "silences"};
+
+Json churn_json(const Figures& figures) {
+  Json out = Json::object();
+  for (std::size_t act = 0; act < kChurnActs; ++act)
+    out[kActNames[act]] = figures.churned[act];
+  return out;
+}
+
+Json cut_json(const CutFigures& cut) {
+  return {{"connections", cut.connections},
+          {"back", cut.back},
+          {"late", cut.late},
+          {"slowest_s", cut.slowest_seconds}};
+}
+
 class Table {
  public:
   explicit Table(std::ostream& out) : out_(out) {}
@@ -78,6 +96,19 @@ void print_load(Table& table, const Figures& figures) {
   table.row("logins", figures.logins);
   table.row("keepalives", figures.keepalives, grouped(figures.keepalive_acks) + " acknowledged");
   table.row("messages", figures.messages);
+  std::uint64_t acts = 0;
+  std::string remark;
+  for (std::size_t act = 0; act < kChurnActs; ++act) {
+    acts += figures.churned[act];
+    remark += (act == 0 ? "" : ", ") + grouped(figures.churned[act]) + " " + kActNames[act];
+  }
+  if (acts != 0) table.row("churn", acts, remark);
+  if (figures.cut) {
+    table.row("cut connections", figures.cut->connections,
+              grouped(figures.cut->back) + " came back, the last after " +
+                  fixed(figures.cut->slowest_seconds, 3) + " s; " + grouped(figures.cut->late) +
+                  " too late");
+  }
   table.row("refused logins", figures.refusals);
   table.row("unexpected closes", figures.unexpected_closes);
 }
@@ -96,9 +127,17 @@ void print_judgement(Table& table, const Figures& figures) {
   table.row("missing online", verdict.missing_online);
   table.row("duplicate edges", verdict.duplicate_edges + figures.reordered_edges,
             grouped(figures.reordered_edges) + " of them out of order");
+  table.row("wrong reasons", verdict.wrong_reasons);
+  if (verdict.untold_takeovers != 0) table.row("untold takeovers", verdict.untold_takeovers);
+  if (figures.skipped_edges != 0) table.row("missing numbers", figures.skipped_edges);
   if (figures.dropped_edges != 0) table.row("edges the log lost", figures.dropped_edges);
   if (figures.unreadable_lines != 0) table.row("unreadable lines", figures.unreadable_lines);
   table.row("lateness", verdict.lateness.summary());
+  if (figures.stalls != 0) {
+    table.row("lateness after freeze", verdict.lateness_after_stall.summary());
+    table.row("due while frozen", verdict.lateness_after_stall.count(),
+              "users; their lateness counts from SIGCONT");
+  }
 }
 
 void print_daemon(Table& table, const Figures& figures) {
@@ -142,8 +181,16 @@ std::string to_json(const Figures& figures) {
   out["duplicate_edges"] = verdict.duplicate_edges + figures.reordered_edges;
   out["reordered_edges"] = figures.reordered_edges;
   out["dropped_edges"] = figures.dropped_edges;
+  out["skipped_edges"] = figures.skipped_edges;
+  out["wrong_reasons"] = verdict.wrong_reasons;
+  out["untold_takeovers"] = verdict.untold_takeovers;
   out["unreadable_lines"] = figures.unreadable_lines;
   out["lateness_s"] = to_json(verdict.lateness.summary());
+  out["stalls"] = figures.stalls;
+  out["offline_after_stall"] = verdict.lateness_after_stall.count();
+  out["lateness_after_stall_s"] = to_json(verdict.lateness_after_stall.summary());
+  out["churn"] = churn_json(figures);
+  if (figures.cut) out["cut"] = cut_json(*figures.cut);
   out["daemon"] = daemon_json(figures);
   out["troubles"] = figures.troubles;
   return out.dump(2) + "\n";

@@ -1,6 +1,7 @@
 // The figures of a run: as a table for people and as JSON for scripts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <map>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "tests/client_sim/daemon_usage.h"
+#include "tests/client_sim/habits.h"
 #include "tests/client_sim/judge.h"
 
 namespace pulsewheel::sim {
@@ -19,6 +21,14 @@ struct DaemonFigures {
   double cpu_seconds = 0;            // until the end of the run
   double cpu_percent = 0;            // of one core, after the ramp
   double cpu_us_per_keepalive = 0;   // after the ramp; messages count as keepalives
+};
+
+/// Of --cut-all-at.
+struct CutFigures {
+  std::uint64_t connections = 0;  // that were cut
+  std::uint64_t back = 0;         // logged in again
+  std::uint64_t late = 0;         // later than --back-within, or not at all
+  double slowest_seconds = 0;     // from the cut to the login of the last one
 };
 
 struct Figures {
@@ -36,14 +46,19 @@ struct Figures {
   Verdict verdict;
   std::uint64_t reordered_edges = 0;   // by (epoch, seq)
   std::uint64_t dropped_edges = 0;     // that the event log says it lost
+  std::uint64_t skipped_edges = 0;     // numbers that no edge had, and that were not dropped
   std::uint64_t unreadable_lines = 0;  // of the event log
+  std::uint64_t stalls = 0;            // of the daemon, by --freeze-daemon-at
+  std::array<std::uint64_t, kChurnActs> churned{};
+  std::optional<CutFigures> cut;
   std::optional<DaemonFigures> daemon;
   std::optional<DaemonMetrics> metrics;
   std::map<std::string, std::uint64_t> troubles;
 
   /// All promises that were judged have been kept.
   [[nodiscard]] bool clean() const noexcept {
-    return verdict.clean() && reordered_edges + dropped_edges + unreadable_lines == 0;
+    const std::uint64_t log = reordered_edges + dropped_edges + skipped_edges + unreadable_lines;
+    return verdict.clean() && log == 0 && (!cut || cut->late == 0);
   }
 };
 

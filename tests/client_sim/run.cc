@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/client_sim/daemon_freeze.h"
 #include "tests/client_sim/daemon_process.h"
 #include "tests/client_sim/daemon_usage.h"
 #include "tests/client_sim/edge_follower.h"
@@ -43,6 +44,18 @@ double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+/// How long a run lasts after the ramp, if nothing is owed beyond.
+Duration planned_length(const Options& options) {
+  Duration planned = std::max({options.duration, options.stop_all_at.value_or(Duration::zero()),
+                               options.freeze_at.value_or(Duration::zero()) + options.freeze_for});
+  if (options.cut_all_at) {
+    // Everybody's deadline has passed before the end: a client that did not come back is seen.
+    planned = std::max(planned, *options.cut_all_at + expected_timeout_of(options) +
+                                    tick_of(options) + options.slack + options.grace);
+  }
+  return planned;
+}
+
 /// The steps of a run, in order. Main thread.
 class Run {
  public:
@@ -55,6 +68,7 @@ class Run {
   void measure_base();
   [[nodiscard]] bool ramp();
   [[nodiscard]] bool hold();
+  void follow_script(MonoTime now);
   void finish();
   void collect_figures();
   [[nodiscard]] int conclude();
@@ -72,10 +86,12 @@ class Run {
   Endpoint target_;
   std::string http_;
   std::optional<pid_t> pid_;
+  std::optional<DaemonFreeze> freeze_;
   std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<EdgeFollower> follower_;
   Progress progress_;
 
+  bool froze_ = false;
   MonoTime ramp_began_;
   MonoTime steady_began_;
   MonoTime ended_;
@@ -88,6 +104,9 @@ Run::Run(const Options& options) : options_(options), names_(std::random_device{
   rules_.tick = tick_of(options);
   rules_.slack = options.slack;
   rules_.grace = options.grace;
+  rules_.drain = options.drain;
+  // A spawned daemon has no operator but the simulator.
+  rules_.kicks_are_ours = options.spawn.has_value();
   rules_.offline_on_disconnect = value_of(options.sets, "presence.on_disconnect") == "offline";
 }
 
@@ -192,24 +211,43 @@ bool Run::hold() {
   packets_at_steady_start_ = at_start.progress.keepalives + at_start.messages;
   figures_.connections = static_cast<std::uint64_t>(at_start.progress.connected);
   steady_start_ = usage();
-  const Duration planned =
-      std::max(options_.duration, options_.stop_all_at.value_or(Duration::zero()));
+  const Duration planned = planned_length(options_);
   while (true) {
     const MonoTime now = MonoClock::now();
     if (!full_ && now - steady_began_ >= std::min(kMemorySettles, planned / 2)) full_ = usage();
-    if (options_.stop_all_at && control_.phase() == Phase::kSteady &&
-        now - steady_began_ >= *options_.stop_all_at) {
-      // Until the workers have said what they owe, nothing may end the run.
-      control_.owe_until(now + 1s);
-      control_.enter(Phase::kSilence, now);
-    }
+    follow_script(now);
     const MonoTime until = std::max(steady_began_ + planned, control_.owed_until());
     if (now >= until) return true;
     if (!pause("run", seconds(now - steady_began_) / seconds(until - steady_began_))) return false;
   }
 }
 
+void Run::follow_script(MonoTime now) {
+  const Duration elapsed = now - steady_began_;
+  if (options_.freeze_at && !froze_ && elapsed >= *options_.freeze_at) {
+    froze_ = true;
+    freeze_.emplace(*pid_, control_);
+    freeze_->begin();
+  }
+  if (freeze_ && freeze_->lasts() && elapsed >= *options_.freeze_at + options_.freeze_for) {
+    freeze_->end();
+    // Who was due meanwhile, and whoever's last packet is read only now and who stays silent.
+    control_.owe_until(MonoClock::now() + expected_timeout_of(options_) + rules_.tick +
+                       rules_.slack + rules_.drain + rules_.grace);
+  }
+  if (options_.cut_all_at && control_.cuts() == 0 && elapsed >= *options_.cut_all_at) {
+    control_.cut(100);
+  }
+  if (options_.stop_all_at && control_.phase() == Phase::kSteady &&
+      elapsed >= *options_.stop_all_at) {
+    // Until the workers have said what they owe, nothing may end the run.
+    control_.owe_until(now + 1s);
+    control_.enter(Phase::kSilence, now);
+  }
+}
+
 void Run::finish() {
+  freeze_.reset();
   ended_ = MonoClock::now();
   end_ = usage();
   const MonoTime patience = ended_ + kCatchUpLimit;
@@ -249,6 +287,14 @@ void Run::collect_figures() {
     figures_.reordered_edges = follower_->stats().reordered.value();
     figures_.dropped_edges = follower_->stats().dropped.value();
     figures_.unreadable_lines = follower_->stats().unreadable.value();
+    const std::uint64_t skipped = follower_->stats().skipped.value();
+    figures_.skipped_edges = skipped - std::min(skipped, figures_.dropped_edges);
+  }
+  figures_.stalls = control_.stall_steps() / 2;
+  figures_.churned = totals.churned;
+  if (options_.cut_all_at) {
+    figures_.cut =
+        CutFigures{totals.cut, totals.back, totals.back_late, seconds(totals.slowest_back)};
   }
   figures_.troubles = control_.troubles();
   if (steady_began_ != MonoTime{}) figures_.seconds = seconds(ended_ - steady_began_);

@@ -11,6 +11,40 @@ void RunControl::owe_until(MonoTime t) noexcept {
   }
 }
 
+void RunControl::note_stall_step(MonoTime at) {
+  const MutexLock lock(mutex_);
+  stall_steps_.push_back(at);
+  stall_step_count_.store(stall_steps_.size(), std::memory_order_release);
+}
+
+MonoTime RunControl::stall_step(std::size_t number) const {
+  const MutexLock lock(mutex_);
+  return stall_steps_.at(number);
+}
+
+bool RunControl::take_kick_wish() noexcept {
+  std::uint32_t wanted = kicks_wanted_.load(std::memory_order_relaxed);
+  while (wanted > 0) {
+    if (kicks_wanted_.compare_exchange_weak(wanted, wanted - 1, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void RunControl::offer_kick(std::string_view uid) {
+  const MutexLock lock(mutex_);
+  kick_offers_.emplace_back(uid);
+}
+
+std::optional<std::string> RunControl::take_kick_offer() {
+  const MutexLock lock(mutex_);
+  if (kick_offers_.empty()) return std::nullopt;
+  std::string uid = std::move(kick_offers_.back());
+  kick_offers_.pop_back();
+  return uid;
+}
+
 void RunControl::fail(int exit_code, std::string why) {
   const MutexLock lock(mutex_);
   if (!failure_) failure_ = Failure{exit_code, std::move(why)};

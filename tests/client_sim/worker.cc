@@ -21,7 +21,6 @@ constexpr Duration kShortestSleep = 4ms;
 constexpr Duration kLongestSleep = 20ms;
 /// Between two steps of a ramp with a rate.
 constexpr Duration kRampStep = 10ms;
-constexpr int kChurnTriesMax = 16;
 
 std::uint32_t wish_of(const Options& options) {
   if (!options.timeout) return 0;  // the daemon's choice
@@ -59,13 +58,23 @@ void Worker::run() {
   while (control_.phase() != Phase::kEnd) {
     wait_and_read();
     const MonoTime now = MonoClock::now();
+    follow_control(now);
     take_edges();
     follow_phase(now);
     keep_appointments(now);
   }
+  follow_control(MonoClock::now());
   take_edges();
   verdict_ = judge_.finish(control_.phase_began());
   publish_verdict();
+  for (const Client& client : clients_) {
+    const auto& limit = setup_.options->back_within;
+    if (limit && client.cut_at != MonoTime{} && control_.phase_began() > client.cut_at + *limit) {
+      stats_.back_late.add();
+    }
+  }
+  while (!superseded_.empty())
+    end_superseded(superseded_.begin()->first, /*untold=*/false);
   // By RST: a port in TIME_WAIT is one less for the next run's addresses, for a minute.
   for (std::uint32_t i = 0; i < setup_.clients; ++i)
     drop_connection(i, /*abruptly=*/true);
@@ -79,7 +88,11 @@ void Worker::wait_and_read() {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
     const auto index = static_cast<std::uint32_t>(event.data.u64);
     const auto generation = static_cast<std::uint32_t>(event.data.u64 >> 32);
-    if (clients_[index].generation == generation) on_ready(index, event.events);
+    if (clients_[index].generation == generation) {
+      on_ready(index, event.events);
+    } else {
+      on_superseded_ready(event.data.u64);
+    }
   }
 }
 
@@ -106,9 +119,29 @@ void Worker::follow_phase(MonoTime now) {
     case Phase::kSilence:
       if (!silenced_) fall_silent_all();
       break;
+    case Phase::kLeave:
+      if (!silenced_) leave_all();
+      break;
     case Phase::kEnd:
       break;
   }
+}
+
+void Worker::follow_control(MonoTime now) {
+  for (; stall_steps_done_ < control_.stall_steps(); ++stall_steps_done_) {
+    const MonoTime at = control_.stall_step(stall_steps_done_);
+    if (stall_steps_done_ % 2 == 0) {
+      judge_.daemon_stopped(at);
+    } else {
+      judge_.daemon_continued(at);
+    }
+  }
+  judge_.doubt_logins(control_.logins_doubted());
+  if (const std::uint32_t cuts = control_.cuts(); cuts != cuts_done_) {
+    cuts_done_ = cuts;
+    if (control_.phase() == Phase::kSteady) cut(control_.cut_percent(), now);
+  }
+  if (control_.phase() == Phase::kSteady) kick_somebody(now);
 }
 
 void Worker::take_edges() {
@@ -132,6 +165,10 @@ void Worker::publish_verdict() noexcept {
 void Worker::keep_appointments(MonoTime now) {
   while (const auto due = calendar_.take_due(now)) {
     const Client& client = clients_[due->client];
+    if (due->action == Action::kTakeoverDeadline) {
+      check_takeover(*due, now);
+      continue;
+    }
     if (due->action != Action::kHabit && due->generation != client.generation) continue;
     if (silenced_) continue;
     switch (due->action) {
@@ -149,6 +186,11 @@ void Worker::keep_appointments(MonoTime now) {
           on_lost(due->client, ETIMEDOUT);
         }
         break;
+      case Action::kCloseDeadline:
+        if (client.state == State::kSilent) on_lost(due->client, ETIMEDOUT);
+        break;
+      case Action::kTakeoverDeadline:
+        break;
     }
   }
 }
@@ -164,93 +206,12 @@ void Worker::continue_ramp(MonoTime now) {
   }
 }
 
-void Worker::plan_habits(MonoTime began) {
-  planned_ = true;
-  churned_until_ = began;
-  const Options& options = *setup_.options;
-  const Duration run =
-      options.stop_all_at ? std::min(*options.stop_all_at, options.duration) : options.duration;
-  for (std::uint32_t i = 0; i < setup_.clients; ++i) {
-    if (habit_of(options, (setup_.first_client + i) / options.devices) == Habit::kSteady) continue;
-    const Duration window = habit_window(run, timeout_of(clients_[i]), setup_.rules);
-    const double moment = moment_of(options.seed, setup_.first_client + i);
-    const std::chrono::duration<double> offset = window * moment;
-    calendar_.add(began + std::chrono::round<Duration>(offset), {i, 0, Action::kHabit});
-  }
-}
-
-void Worker::continue_churn(MonoTime now) {
-  const std::uint64_t due = events_due(setup_.churn, now - churned_until_);
-  if (due == 0) return;
-  // Not `now`: what is left of a reconnect counts for the next one.
-  churned_until_ += std::chrono::round<Duration>(
-      std::chrono::duration<double>(static_cast<double>(due) / setup_.churn));
-  for (std::uint64_t n = 0; n < due; ++n) {
-    for (int tries = 0; tries < kChurnTriesMax; ++tries) {
-      const std::uint32_t index = random_.below(setup_.clients);
-      if (clients_[index].state != State::kLive) continue;
-      const Duration since_packet = now - clients_[index].last_packet;
-      const Duration away = away_for(Habit::kDisconnectBriefly, timeout_of(clients_[index]),
-                                     since_packet, setup_.rules, random_.unit());
-      disconnect(index, now, std::min<Duration>(away, 1s));
-      break;
-    }
-  }
-}
-
-void Worker::fall_silent_all() {
-  silenced_ = true;
-  for (std::uint32_t i = 0; i < setup_.clients; ++i) {
-    Client& client = clients_[i];
-    if (client.state != State::kLive) continue;
-    send_packet(i, /*wants_reply=*/false);
-    if (client.state == State::kLive) client.state = State::kSilent;
-    control_.owe_until(client.last_packet + timeout_of(client) + allowance());
-  }
-}
-
-void Worker::act_on_habit(std::uint32_t index, MonoTime now) {
-  Client& client = clients_[index];
-  if (client.state != State::kLive) return;  // on its way back from something else
-  const Habit habit = habit_of(*setup_.options, user_of(index));
-  const Duration away =
-      away_for(habit, timeout_of(client), now - client.last_packet, setup_.rules, random_.unit());
-  switch (habit) {
-    case Habit::kSteady:
-      break;
-    case Habit::kFallSilent:
-      client.state = State::kSilent;
-      control_.owe_until(client.last_packet + timeout_of(client) + allowance());
-      break;
-    case Habit::kDisconnectLong:
-      control_.owe_until(client.last_packet + timeout_of(client) + allowance());
-      [[fallthrough]];
-    case Habit::kDisconnectBriefly:
-      disconnect(index, now, away);
-      break;
-    case Habit::kLogOut:
-      client.back_at = now + away;
-      send_logout(index);
-      break;
-  }
-}
-
-void Worker::disconnect(std::uint32_t index, MonoTime now, Duration away) {
-  Stamp stamp;
-  stamp.before = MonoClock::now();
-  drop_connection(index, /*abruptly=*/random_.happens(50));
-  stamp.after = MonoClock::now();
-  judge_.closed(index, stamp);
-  clients_[index].state = State::kAway;
-  come_back_after(index, now, away);
+void Worker::schedule_keepalive(std::uint32_t index, MonoTime due) {
+  calendar_.add(due, {index, clients_[index].generation, Action::kKeepalive});
 }
 
 void Worker::come_back_after(std::uint32_t index, MonoTime now, Duration away) {
   calendar_.add(now + away, {index, clients_[index].generation, Action::kConnect});
-}
-
-void Worker::schedule_keepalive(std::uint32_t index, MonoTime due) {
-  calendar_.add(due, {index, clients_[index].generation, Action::kKeepalive});
 }
 
 std::uint32_t Worker::user_of(std::uint32_t index) const noexcept {

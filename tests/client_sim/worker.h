@@ -38,6 +38,11 @@ struct WorkerStats {
   Gauge online;  // by the daemon's edges
   Gauge offline_edges;
   Gauge violations;
+  std::array<Counter, kChurnActs> churned;  // by act
+  Counter cut;                              // connections, by a cut
+  Counter back;                             // logins of clients that were cut
+  Counter back_late;                        // of them, later than --back-within
+  std::atomic<std::int64_t> slowest_back_ns{0};
   std::atomic<std::int64_t> last_first_login_ns{0};
 };
 
@@ -55,7 +60,7 @@ class Worker {
     std::uint32_t clients = 0;
     std::uint32_t logins_pending_max = 64;  // what the daemon's accept queue should not exceed
     double ramp = 0;                        // connections a second of this worker; 0: unlimited
-    double churn = 0;                       // reconnects a second of this worker
+    double churn = 0;                       // acts a second of this worker
   };
 
   Worker(const Setup& setup, RunControl& control);
@@ -91,10 +96,31 @@ class Worker {
     std::uint32_t interval_ms = 0;
     std::uint32_t retry_after_ms = 0;  // from GOAWAY
     MonoTime last_packet;
-    MonoTime back_at;  // while kLoggingOut: when it comes back
+    MonoTime back_at;     // while kLoggingOut or kSilent: when it comes back; 0: never
+    MonoTime calm_until;  // no churn before: what the last act causes must have been seen
+    MonoTime held_until;  // nothing before: the user is being kicked
+    MonoTime cut_at;      // of a cut that it is not back from; 0: none
+    std::uint32_t superseded_generation = 0;  // of the connection that it last took over from
+    bool taking_over = false;   // its LOGIN is to end the session of its older connection
+    bool end_expected = false;  // the daemon said why it will close
   };
 
-  enum class Action : std::uint8_t { kConnect, kKeepalive, kHabit, kAnswerDeadline };
+  /// The old connection of a client that opened a second one, kept until the daemon ends it.
+  struct Superseded {
+    int descriptor = -1;
+    std::uint32_t index = 0;  // of the client
+    bool told = false;        // by GOAWAY
+    std::vector<std::byte> input;
+  };
+
+  enum class Action : std::uint8_t {
+    kConnect,
+    kKeepalive,
+    kHabit,
+    kAnswerDeadline,
+    kCloseDeadline,     // of a silent client's connection, by the daemon
+    kTakeoverDeadline,  // of the old connection of a client that took over
+  };
 
   struct Appointment {
     std::uint32_t client = 0;
@@ -106,6 +132,7 @@ class Worker {
   void wait_and_read();
   [[nodiscard]] int wait_ms(MonoTime now) const noexcept;
   void follow_phase(MonoTime now);
+  void follow_control(MonoTime now);
   void take_edges();
   void keep_appointments(MonoTime now);
   void publish_verdict() noexcept;
@@ -113,8 +140,10 @@ class Worker {
   // Phases.
   void continue_ramp(MonoTime now);
   void plan_habits(MonoTime began);
+  void plan_habit(std::uint32_t index, MonoTime began, Duration run);
   void continue_churn(MonoTime now);
   void fall_silent_all();
+  void leave_all();
 
   // One client.
   void connect(std::uint32_t index);
@@ -122,7 +151,14 @@ class Worker {
   void send_packet(std::uint32_t index, bool wants_reply);
   void send_logout(std::uint32_t index);
   void act_on_habit(std::uint32_t index, MonoTime now);
-  void disconnect(std::uint32_t index, MonoTime now, Duration away);
+  void act_on_churn(std::uint32_t index, ChurnAct act, MonoTime now);
+  void fall_silent(std::uint32_t index);
+  void fall_silent_for(std::uint32_t index, MonoTime now, Duration away);
+  void take_over(std::uint32_t index);
+  void cut(double percent, MonoTime now);
+  void kick_somebody(MonoTime now);
+  void disconnect(std::uint32_t index, bool abruptly);
+  void disconnect(std::uint32_t index, bool abruptly, MonoTime now, Duration away);
   void come_back_after(std::uint32_t index, MonoTime now, Duration away);
   void drop_connection(std::uint32_t index, bool abruptly) noexcept;
   void schedule_keepalive(std::uint32_t index, MonoTime due);
@@ -135,6 +171,11 @@ class Worker {
   void on_login_ack(std::uint32_t index, const proto::LoginAck& ack);
   void on_goaway(std::uint32_t index, const proto::Goaway& goaway);
   void on_lost(std::uint32_t index, int error);
+  void on_back_from_cut(Client& client, MonoTime now);
+  void on_superseded_ready(std::uint64_t key);
+  void on_superseded_bytes(Superseded& old, std::span<const std::byte> bytes);
+  void end_superseded(std::uint64_t key, bool untold);
+  void check_takeover(const Appointment& appointment, MonoTime now);
 
   [[nodiscard]] bool send_bytes(std::uint32_t index, std::span<const std::byte> bytes,
                                 Stamp& stamp) noexcept;
@@ -145,6 +186,15 @@ class Worker {
     return setup_.rules.tick + setup_.rules.slack + setup_.rules.grace;
   }
   [[nodiscard]] std::uint32_t user_of(std::uint32_t index) const noexcept;
+  [[nodiscard]] bool is_calm(std::uint32_t index, MonoTime now) const noexcept {
+    const Client& client = clients_[index];
+    return client.state == State::kLive && client.calm_until <= now && client.held_until <= now;
+  }
+  /// How epoll knows a connection.
+  [[nodiscard]] static std::uint64_t key_of(std::uint32_t generation,
+                                            std::uint32_t index) noexcept {
+    return std::uint64_t{generation} << 32 | index;
+  }
 
   Setup setup_;
   RunControl& control_;
@@ -156,6 +206,7 @@ class Worker {
   std::vector<UserEdge> edges_;  // taken from the inbox
   /// Starts of frames whose rest has not come yet, by client. Rare: answers are small.
   std::unordered_map<std::uint32_t, std::vector<std::byte>> partial_;
+  std::unordered_map<std::uint64_t, Superseded> superseded_;  // by key_of()
   std::array<std::byte, 16 * 1024> read_buffer_;
   int epoll_ = -1;
   std::uint32_t next_to_connect_ = 0;
@@ -164,6 +215,9 @@ class Worker {
   std::uint64_t next_message_id_ = 1;
   MonoTime began_;
   MonoTime churned_until_;
+  MonoTime churn_ends_;
+  std::size_t stall_steps_done_ = 0;
+  std::uint32_t cuts_done_ = 0;
   bool planned_ = false;
   bool silenced_ = false;
   WorkerStats stats_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "proto/frame.h"
 #include "tests/client_sim/worker.h"
@@ -51,7 +52,7 @@ void Worker::connect(std::uint32_t index) {
   if (client.descriptor < 0) return;
   epoll_event event{};
   event.events = client.state == State::kConnecting ? EPOLLIN | EPOLLOUT : EPOLLIN;
-  event.data.u64 = std::uint64_t{client.generation} << 32 | index;
+  event.data.u64 = key_of(client.generation, index);
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, client.descriptor, &event) != 0) on_lost(index, errno);
 }
 
@@ -62,7 +63,7 @@ void Worker::send_login(std::uint32_t index) {
   login.interval_ms = wish_ms_;
   login.uid = setup_.names->write(user_of(index), uid);
   const std::array<char, 2> device{'d', static_cast<char>('a' + session % setup_.options->devices)};
-  if (setup_.options->devices > 1) login.device = {device.data(), device.size()};
+  if (names_devices(*setup_.options)) login.device = {device.data(), device.size()};
   std::array<std::byte, 128> frame;
   const std::size_t size = proto::encode_login(login, frame);
   Stamp stamp;
@@ -141,7 +142,7 @@ void Worker::on_ready(std::uint32_t index, std::uint32_t events) {
     if (client.state != State::kLoggingIn) return;
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = std::uint64_t{client.generation} << 32 | index;
+    event.data.u64 = key_of(client.generation, index);
     ::epoll_ctl(epoll_, EPOLL_CTL_MOD, client.descriptor, &event);
   }
   if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0) on_readable(index);
@@ -218,8 +219,11 @@ void Worker::on_frame(std::uint32_t index, const proto::Frame& frame) {
       control_.note_trouble("the daemon says: " + std::string(error.text));
       break;
     }
+    case proto::FrameType::kLogoutAck:
+      if (clients_[index].state == State::kLoggingOut) judge_.logout_answered(index);
+      break;
     default:
-      break;  // LOGOUT_ACK needs no answer, and pushes are for others
+      break;  // pushes are for others
   }
 }
 
@@ -242,8 +246,17 @@ void Worker::on_login_ack(std::uint32_t index, const proto::LoginAck& ack) {
                                   " ms: choose a shorter one, or --expect-offline");
   }
   judge_.login_accepted(index, now, std::chrono::milliseconds{ack.timeout_ms});
+  client.calm_until = now + allowance();
+  client.end_expected = false;
   --logins_pending_;
   stats_.logins.add();
+  if (client.cut_at != MonoTime{}) on_back_from_cut(client, now);
+  if (client.taking_over) {
+    client.taking_over = false;
+    if (ack.status != proto::LoginStatus::kTookOver) judge_.takeover_untold();
+    calendar_.add(now + allowance(),
+                  {index, client.superseded_generation, Action::kTakeoverDeadline});
+  }
   if (!client.was_accepted) {
     client.was_accepted = true;
     stats_.first_logins.add();
@@ -260,10 +273,13 @@ void Worker::on_login_ack(std::uint32_t index, const proto::LoginAck& ack) {
 }
 
 void Worker::on_goaway(std::uint32_t index, const proto::Goaway& goaway) {
-  clients_[index].retry_after_ms = goaway.retry_after_ms;
-  const bool expected = goaway.reason == proto::GoawayReason::kTimeout &&
-                        (clients_[index].state == State::kSilent || setup_.options->expect_offline);
-  if (!expected) {
+  Client& client = clients_[index];
+  client.retry_after_ms = goaway.retry_after_ms;
+  const bool silent = client.state == State::kSilent || setup_.options->expect_offline;
+  client.end_expected =
+      (goaway.reason == proto::GoawayReason::kTimeout && silent) ||
+      (goaway.reason == proto::GoawayReason::kKicked && client.held_until > MonoClock::now());
+  if (!client.end_expected) {
     control_.note_trouble("the daemon says: go away (" +
                           std::string(proto::to_string(goaway.reason)) + ")");
   }
@@ -274,12 +290,18 @@ void Worker::on_lost(std::uint32_t index, int error) {
   const State state = client.state;
   const MonoTime now = MonoClock::now();
   drop_connection(index, /*abruptly=*/false);
+  if (!client.end_expected) judge_.lost(index);
   switch (state) {
     case State::kConnecting:
     case State::kLoggingIn:
       --logins_pending_;
       stats_.refusals.add();
       if (state == State::kLoggingIn) judge_.login_refused(index);
+      if (client.taking_over) {
+        // Whether the old connection is still good is as open as whether the LOGIN was read.
+        client.taking_over = false;
+        end_superseded(key_of(client.superseded_generation, index), /*untold=*/false);
+      }
       if (error == ECONNREFUSED && stats_.first_logins.value() == 0) {
         control_.fail(kExitUnavailable, setup_.target->text + ": " + describe(error));
       }
@@ -287,7 +309,7 @@ void Worker::on_lost(std::uint32_t index, int error) {
                             (error == 0 ? "connection closed" : describe(error)));
       break;
     case State::kLive:
-      if (!setup_.options->expect_offline) {
+      if (!setup_.options->expect_offline && !client.end_expected) {
         stats_.unexpected_closes.add();
         control_.note_trouble("the daemon closed the connection of a live client");
       }
@@ -297,6 +319,12 @@ void Worker::on_lost(std::uint32_t index, int error) {
       come_back_after(index, now, std::max(client.back_at - now, Duration::zero()));
       return;
     case State::kSilent:
+      if (client.back_at != MonoTime{} && !silenced_) {
+        client.state = State::kAway;
+        come_back_after(index, now, std::max(client.back_at - now, Duration::zero()));
+        return;
+      }
+      [[fallthrough]];
     case State::kAway:
     case State::kGone:
       client.state = State::kGone;
@@ -306,6 +334,65 @@ void Worker::on_lost(std::uint32_t index, int error) {
   const Duration pause =
       std::max<Duration>(kRetryPause, std::chrono::milliseconds{client.retry_after_ms});
   come_back_after(index, now, random_.between(pause, 2 * pause));
+}
+
+void Worker::on_back_from_cut(Client& client, MonoTime now) {
+  const Duration away = now - client.cut_at;
+  client.cut_at = MonoTime{};
+  stats_.back.add();
+  const auto& limit = setup_.options->back_within;
+  if (limit && away > *limit) stats_.back_late.add();
+  if (away.count() > stats_.slowest_back_ns.load(std::memory_order_relaxed)) {
+    stats_.slowest_back_ns.store(away.count(), std::memory_order_relaxed);
+  }
+}
+
+void Worker::on_superseded_ready(std::uint64_t key) {
+  const auto found = superseded_.find(key);
+  if (found == superseded_.end()) return;
+  Superseded& old = found->second;
+  const ssize_t got = ::recv(old.descriptor, read_buffer_.data(), read_buffer_.size(), 0);
+  if (got > 0) {
+    on_superseded_bytes(old, std::span(read_buffer_).first(static_cast<std::size_t>(got)));
+  } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    end_superseded(key, /*untold=*/!old.told);
+  }
+}
+
+void Worker::on_superseded_bytes(Superseded& old, std::span<const std::byte> bytes) {
+  old.input.insert(old.input.end(), bytes.begin(), bytes.end());
+  std::size_t used = 0;
+  while (true) {
+    const proto::NextFrame next =
+        proto::next_server_frame(std::span(std::as_const(old.input)).subspan(used));
+    if (next.status != proto::NextFrame::Status::kFrame) break;
+    used += next.size;
+    proto::Goaway goaway;
+    if (next.frame.header.type == proto::FrameType::kGoaway &&
+        proto::decode_goaway(next.frame.payload, goaway) == proto::ErrorCode::kNone) {
+      old.told = old.told || goaway.reason == proto::GoawayReason::kTakenOver;
+    }
+  }
+  old.input.erase(old.input.begin(), old.input.begin() + static_cast<std::ptrdiff_t>(used));
+}
+
+void Worker::end_superseded(std::uint64_t key, bool untold) {
+  const auto found = superseded_.find(key);
+  if (found == superseded_.end()) return;
+  if (untold) judge_.takeover_untold();
+  close_connection(found->second.descriptor, /*abruptly=*/true);
+  superseded_.erase(found);
+  stats_.connected.add(-1);
+}
+
+void Worker::check_takeover(const Appointment& appointment, MonoTime now) {
+  const std::uint64_t key = key_of(appointment.generation, appointment.client);
+  if (!superseded_.contains(key)) return;
+  if (judge_.is_stalled(now)) {
+    calendar_.add(now + setup_.rules.drain, appointment);
+    return;
+  }
+  end_superseded(key, /*untold=*/true);
 }
 
 }  // namespace pulsewheel::sim

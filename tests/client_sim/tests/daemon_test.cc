@@ -23,11 +23,16 @@ class DaemonTest : public SimulatorTest {
                         flags);
   }
 
-  static void expect_kept_promises(const Outcome& outcome) {
+  static void expect_no_violation(const Outcome& outcome) {
     for (const char* key : {"false_offline", "missed_offline", "missing_online", "duplicate_edges",
-                            "refusals", "unexpected_closes", "unreadable_lines"}) {
+                            "refusals", "unexpected_closes", "unreadable_lines", "wrong_reasons",
+                            "untold_takeovers", "skipped_edges"}) {
       EXPECT_EQ(outcome.report[key], 0) << key;
     }
+  }
+
+  static void expect_kept_promises(const Outcome& outcome) {
+    expect_no_violation(outcome);
     EXPECT_EQ(outcome.report["connections"], 600);
     EXPECT_GT(outcome.report["offline_edges"], 50);
     EXPECT_GE(outcome.report["lateness_s"]["min"], 0.0);
@@ -48,6 +53,37 @@ TEST_F(DaemonTest, KeepsThemWhenADisconnectIsOffline) {
 TEST_F(DaemonTest, KeepsThemInTwoEventLogs) {
   expect_kept_promises(simulate_everything("--set events.path=" + file("online.jsonl") +
                                            " --set events.offline_path=" + file("offline.jsonl")));
+}
+
+TEST_F(DaemonTest, KeepsThemThroughAMixOfChurn) {
+  const Outcome outcome =
+      simulate(PULSEWHEEL_DAEMON,
+               "--set presence.tick=100ms --timeout 5s --connections 600 --duration 10s --grace 3s "
+               "--churn-percent 900 --message-percent 30");
+  expect_no_violation(outcome);
+  EXPECT_GT(outcome.report["churn"]["takeovers"], 20);
+  EXPECT_GT(outcome.report["offline_edges"], 50);
+}
+
+TEST_F(DaemonTest, IsNotBlindToWhatCameWhileItWasFrozen) {
+  const Outcome outcome =
+      simulate(PULSEWHEEL_DAEMON,
+               "--set presence.tick=100ms --timeout 5s --connections 600 --duration 2s --grace 3s "
+               "--silent-percent 10 --freeze-daemon-at 2s --freeze-for 7s");
+  expect_no_violation(outcome);
+  EXPECT_GT(outcome.report["offline_after_stall"], 30);
+  EXPECT_EQ(outcome.report["offline_edges"], outcome.report["offline_after_stall"]);
+}
+
+TEST_F(DaemonTest, LosesNobodyWhenAllConnectionsAreCutAtOnce) {
+  const Outcome outcome =
+      simulate(PULSEWHEEL_DAEMON,
+               "--set presence.tick=100ms --timeout 5s --connections 600 --duration 1s --grace 3s "
+               "--cut-all-at 500ms --back-within 2s");
+  expect_no_violation(outcome);
+  EXPECT_EQ(outcome.report["cut"]["back"], 600);
+  EXPECT_EQ(outcome.report["cut"]["late"], 0);
+  EXPECT_EQ(outcome.report["offline_edges"], 0);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST_F(EdgeLineTest, ReadsTheDaemonsLayout) {
   EXPECT_EQ(edge.epoch, 3U);
   EXPECT_EQ(edge.uid, "s00ab12-00000042");
   EXPECT_EQ(edge.kind, Kind::kOffline);
-  EXPECT_FALSE(edge.excused);
+  EXPECT_EQ(edge.reason, Reason::kTimeout);
   EXPECT_TRUE(scratch.empty()) << "the quick scan should have done";
 }
 
@@ -38,17 +38,19 @@ TEST_F(EdgeLineTest, ReadsAnyOtherLayout) {
   EXPECT_EQ(edge.kind, Kind::kOnline);
 }
 
-TEST_F(EdgeLineTest, KnowsTheReasonsThatBreakNoPromise) {
-  const auto excused = [&](const std::string& reason) {
+TEST_F(EdgeLineTest, KnowsTheReasons) {
+  const auto reason_of = [&](const std::string& reason) {
     EXPECT_TRUE(parse(R"({"seq":1,"epoch":1,"uid":"a","kind":"offline","reason":")" + reason +
                       R"(","at":"","last_seen":"","sessions":0})"));
-    return edge.excused;
+    return edge.reason;
   };
-  EXPECT_TRUE(excused("kicked"));
-  EXPECT_TRUE(excused("shutdown"));
-  EXPECT_FALSE(excused("timeout"));
-  EXPECT_FALSE(excused("logout"));
-  EXPECT_FALSE(excused("disconnect"));
+  EXPECT_EQ(reason_of("login"), Reason::kLogin);
+  EXPECT_EQ(reason_of("timeout"), Reason::kTimeout);
+  EXPECT_EQ(reason_of("logout"), Reason::kLogout);
+  EXPECT_EQ(reason_of("disconnect"), Reason::kDisconnect);
+  EXPECT_EQ(reason_of("kicked"), Reason::kKicked);
+  EXPECT_EQ(reason_of("shutdown"), Reason::kShutdown);
+  EXPECT_EQ(reason_of("taken_over"), Reason::kOther);
 }
 
 TEST_F(EdgeLineTest, RefusesWhatIsNoEdge) {

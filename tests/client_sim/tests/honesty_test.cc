@@ -24,6 +24,24 @@ class HonestyTest : public SimulatorTest {
   Outcome simulate_silence(const std::string& lie = "") {
     return simulate_fast("--connections 1000 --duration 3s --silent-percent 100 " + lie);
   }
+
+  /// Each of 900 users is hit by churn every 6 s.
+  Outcome simulate_churn(const std::string& lie = "") {
+    return simulate_fast(
+        "--connections 900 --duration 4s --churn-percent 1000 --message-percent 30 " + lie);
+  }
+
+  /// Longer than T. A tenth of the clients is due meanwhile; the others keep alive.
+  Outcome simulate_freeze(const std::string& lie = "") {
+    return simulate_fast(
+        "--connections 1000 --duration 3s --silent-percent 10 --freeze-daemon-at 1s "
+        "--freeze-for 3s --drain 0s --slack 1s " +
+        lie);
+  }
+
+  Outcome simulate_cut(const std::string& lie = "") {
+    return simulate_fast("--connections 1000 --duration 1s --cut-all-at 500ms " + lie);
+  }
 };
 
 TEST_F(HonestyTest, PassesAnHonestDaemon) {
@@ -82,6 +100,102 @@ TEST_F(HonestyTest, PassesAnHonestDaemonWhoseUsersAreMeantToGoOffline) {
       simulate_fast("--connections 200 --duration 5s --keepalive 3s --expect-offline");
   EXPECT_EQ(outcome.exit_code, kExitFine);
   EXPECT_GT(outcome.report["offline_edges"], 100);
+}
+
+TEST_F(HonestyTest, PassesAnHonestDaemonThroughAMixOfChurn) {
+  const Outcome outcome = simulate_churn();
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  for (const char* act : {"reconnects", "resets", "takeovers", "logouts", "silences"}) {
+    EXPECT_GT(outcome.report["churn"][act], 10) << act;
+  }
+  EXPECT_GT(outcome.report["messages"], 100);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatGivesAnEdgeAReasonWithoutCause) {
+  const Outcome outcome = simulate_churn("--set lie.reason=timeout");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_GT(outcome.report["wrong_reasons"], 10);
+  EXPECT_EQ(outcome.report["false_offline"], 0);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatBlamesAnOperatorForItsEdges) {
+  const Outcome outcome = simulate_silence("--set lie.reason=kicked");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_EQ(outcome.report["wrong_reasons"], 1000);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatForgetsALogoutWhenTheUserIsBackAtOnce) {
+  const Outcome outcome = simulate_churn("--set lie.mute_logout=1");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_GT(outcome.report["missed_offline"], 10);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatDoesNotTellTheOldConnectionOfATakeover) {
+  for (const char* lie : {"mute_takeover", "keep_old", "hide_takeover"}) {
+    const Outcome outcome = simulate_churn("--set lie." + std::string(lie) + "=1");
+    EXPECT_EQ(outcome.exit_code, kExitPromiseBroken) << lie;
+    EXPECT_GT(outcome.report["untold_takeovers"], 10) << lie;
+  }
+}
+
+TEST_F(HonestyTest, FailsADaemonThatWritesEdgesForATakeover) {
+  const Outcome outcome = simulate_churn("--set lie.takeover_edges=1");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_GT(outcome.report["false_offline"], 10);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatRepeatsANumber) {
+  const Outcome outcome = simulate_silence("--set lie.repeat_every=1000");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_EQ(outcome.report["reordered_edges"], 2);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatLeavesOutANumber) {
+  const Outcome outcome = simulate_silence("--set lie.skip_every=1000");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_EQ(outcome.report["skipped_edges"], 2);
+}
+
+TEST_F(HonestyTest, PassesAnHonestDaemonThatWasFrozen) {
+  const Outcome outcome = simulate_freeze();
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  EXPECT_EQ(outcome.report["stalls"], 1);
+  EXPECT_GT(outcome.report["offline_after_stall"], 50);
+  EXPECT_EQ(outcome.report["offline_edges"], outcome.report["offline_after_stall"]);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatExpiresBeforeItReadsWhatCameWhileItWasFrozen) {
+  const Outcome outcome = simulate_freeze("--set lie.blind=1");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_GT(outcome.report["false_offline"], 100);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatStaysLateAfterItWasFrozen) {
+  const Outcome outcome = simulate_freeze("--set lie.hold=3500ms");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_GT(outcome.report["missed_offline"], 50);
+}
+
+TEST_F(HonestyTest, PassesAnHonestDaemonWhoseConnectionsAreCutAtOnce) {
+  const Outcome outcome = simulate_cut();
+  EXPECT_EQ(outcome.exit_code, kExitFine);
+  EXPECT_EQ(outcome.report["cut"]["connections"], 1000);
+  EXPECT_EQ(outcome.report["cut"]["back"], 1000);
+  EXPECT_EQ(outcome.report["online_edges"], 1000);
+  EXPECT_EQ(outcome.report["offline_edges"], 0);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatTakesACutForTheEnd) {
+  const Outcome outcome = simulate_cut("--set lie.impatient=1");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_GT(outcome.report["false_offline"], 100);
+}
+
+TEST_F(HonestyTest, FailsADaemonThatIsSlowToTakeClientsBack) {
+  const Outcome outcome = simulate_cut("--back-within 0s");
+  EXPECT_EQ(outcome.exit_code, kExitPromiseBroken);
+  EXPECT_EQ(outcome.report["cut"]["late"], 1000);
+  EXPECT_EQ(outcome.report["false_offline"], 0);
 }
 
 TEST_F(HonestyTest, RefusesAKeepaliveThatIsNotShorterThanTheTimeout) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace pulsewheel::sim {
 namespace {
 
@@ -29,8 +31,9 @@ class JudgeTest : public testing::Test {
     judge.login_accepted(session, at(t + 3ms), timeout);
   }
   void see(Kind kind, Duration t, std::uint32_t user = 0) {
-    judge.edge(user, {kind, /*excused=*/false, at(t)});
+    judge.edge(user, {kind, kind == Kind::kOnline ? Reason::kLogin : Reason::kTimeout, at(t)});
   }
+  void see_offline(Reason reason, Duration t) { judge.edge(0, {Kind::kOffline, reason, at(t)}); }
   void log_in_and_see_online(Duration t, std::uint32_t session = 0) {
     log_in(t, session);
     see(Kind::kOnline, t + 5ms, session / 2);
@@ -62,8 +65,8 @@ TEST_F(JudgeTest, EarlyIsJudgedByTheStampBeforeTheSend) {
     Judge one(JudgeRules{}, 1, 1);
     one.login_sent(0, sent(0s));
     one.login_accepted(0, at(3ms), kTimeout);
-    one.edge(0, {Kind::kOnline, false, at(5ms)});
-    one.edge(0, {Kind::kOffline, false, at(c.seen)});
+    one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+    one.edge(0, {Kind::kOffline, Reason::kTimeout, at(c.seen)});
     const Verdict verdict = one.finish(at(60s));
     EXPECT_EQ(verdict.false_offline, c.false_offline ? 1U : 0U) << c.seen.count();
     EXPECT_GE(verdict.lateness.summary().min, 0.0) << c.seen.count();
@@ -80,8 +83,8 @@ TEST_F(JudgeTest, LateAndMissedAreJudgedByTheStampAfterTheSend) {
     Judge one(JudgeRules{}, 1, 1);
     one.login_sent(0, sent(0s));
     one.login_accepted(0, at(3ms), kTimeout);
-    one.edge(0, {Kind::kOnline, false, at(5ms)});
-    one.edge(0, {Kind::kOffline, false, at(c.seen)});
+    one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+    one.edge(0, {Kind::kOffline, Reason::kTimeout, at(c.seen)});
     const Verdict verdict = one.finish(at(60s));
     EXPECT_EQ(verdict.late_offline, c.late) << c.seen.count();
     EXPECT_EQ(verdict.missed_offline, c.missed) << c.seen.count();
@@ -159,7 +162,7 @@ TEST_F(JudgeTest, EachSessionHasItsOwnTimeout) {
 TEST_F(JudgeTest, ALogoutIsDueAtOnce) {
   log_in_and_see_online(0s);
   judge.logout_sent(0, sent(5s));
-  see(Kind::kOffline, 5s + 10ms);
+  see_offline(Reason::kLogout, 5s + 10ms);
   const Verdict verdict = judge.finish(at(60s));
   EXPECT_TRUE(verdict.clean());
   EXPECT_EQ(verdict.lateness.count(), 0U) << "a logout says nothing about T";
@@ -197,7 +200,7 @@ TEST_F(JudgeTest, AReconnectWithinTheLingerMakesNoEdge) {
 TEST_F(JudgeTest, AReconnectBeyondTheLingerNeedsBothEdges) {
   log_in_and_see_online(0s);
   judge.closed(0, sent(10s));
-  see(Kind::kOffline, 30s + 700ms);
+  see_offline(Reason::kDisconnect, 30s + 700ms);
   log_in(40s);
   see(Kind::kOnline, 40s + 5ms);
   keep_alive(60s);
@@ -292,8 +295,219 @@ TEST_F(JudgeTest, AnEarlierRefusalExcusesNoFalseOffline) {
 
 TEST_F(JudgeTest, AnOperatorsOfflineBreaksNoPromise) {
   log_in_and_see_online(0s);
-  judge.edge(0, {Kind::kOffline, /*excused=*/true, at(5s)});
+  judge.edge(0, {Kind::kOffline, Reason::kKicked, at(5s)});
   EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, AReasonWithoutACauseIsWrong) {
+  struct Case {
+    Reason reason;
+    std::uint64_t after_silence, after_close, after_logout;
+  };
+  for (const Case& c : {Case{Reason::kTimeout, 0, 1, 1}, Case{Reason::kDisconnect, 1, 0, 1},
+                        Case{Reason::kLogout, 1, 1, 0}, Case{Reason::kLogin, 1, 1, 1},
+                        Case{Reason::kOther, 1, 1, 1}}) {
+    const auto wrong = [&](const std::function<Duration(Judge&)>& end) {
+      Judge one(JudgeRules{}, 1, 1);
+      one.login_sent(0, sent(0s));
+      one.login_accepted(0, at(3ms), kTimeout);
+      one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+      one.edge(0, {Kind::kOffline, c.reason, at(end(one))});
+      EXPECT_EQ(one.verdict().violations(), one.verdict().wrong_reasons);
+      return one.finish(at(60s)).wrong_reasons;
+    };
+    EXPECT_EQ(wrong([](Judge&) { return 30s + 500ms; }), c.after_silence);
+    EXPECT_EQ(wrong([](Judge& one) {
+                one.closed(0, sent(10s));
+                return 30s + 500ms;
+              }),
+              c.after_close);
+    EXPECT_EQ(wrong([](Judge& one) {
+                one.logout_sent(0, sent(10s));
+                return 10s + 5ms;
+              }),
+              c.after_logout);
+  }
+}
+
+TEST_F(JudgeTest, TheReasonIsThatOfTheSessionThatRanOutLast) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  judge.closed(0, sent(11s));
+  see_offline(Reason::kDisconnect, 40s + 100ms);
+  EXPECT_EQ(judge.finish(at(60s)).wrong_reasons, 1U);
+}
+
+TEST_F(JudgeTest, ACloseRightAtTheDeadlineLeavesTheReasonOpen) {
+  log_in_and_see_online(0s);
+  judge.closed(0, sent(30s + 100ms));
+  see_offline(Reason::kTimeout, 30s + 500ms);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, AnOnlineEdgeHasTheReasonLogin) {
+  log_in(0s);
+  judge.edge(0, {Kind::kOnline, Reason::kTimeout, at(5ms)});
+  EXPECT_EQ(judge.verdict().wrong_reasons, 1U);
+}
+
+TEST_F(JudgeTest, ATakeoverMovesTheDeadlineAndMakesNoEdge) {
+  log_in_and_see_online(0s);
+  log_in(20s);  // the same session, its connection still open
+  see(Kind::kOffline, 50s + 500ms);
+  const Verdict verdict = judge.finish(at(60s));
+  EXPECT_TRUE(verdict.clean());
+  EXPECT_EQ(verdict.online_edges, 1U);
+}
+
+TEST_F(JudgeTest, EdgesOfATakeoverAreAFalseOffline) {
+  log_in_and_see_online(0s);
+  log_in(10s);
+  see_offline(Reason::kDisconnect, 10s + 4ms);
+  see(Kind::kOnline, 10s + 5ms);
+  EXPECT_EQ(judge.finish(at(20s)).false_offline, 1U);
+}
+
+TEST_F(JudgeTest, AnAnsweredLogoutAndALoginOnItsHeelsNeedBothEdges) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  judge.logout_answered(0);
+  log_in(5s + 4ms);
+  EXPECT_EQ(judge.finish(at(20s)).missed_offline, 1U);
+}
+
+TEST_F(JudgeTest, TheEdgesOfAQuickLogoutMayBeReadBehindTheNextLogin) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  judge.logout_answered(0);
+  log_in(5s + 4ms);
+  see_offline(Reason::kLogout, 5s + 10ms);
+  see(Kind::kOnline, 5s + 10ms);
+  EXPECT_TRUE(judge.finish(at(20s)).clean());
+}
+
+TEST_F(JudgeTest, DoesNotMissTheEdgesOfAQuickLogoutThatMayStillCome) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  judge.logout_answered(0);
+  log_in(5s + 4ms);
+  EXPECT_TRUE(judge.finish(at(7s)).clean());
+}
+
+TEST_F(JudgeTest, ALogoutThatNobodyAnsweredMayBeReadBehindTheNextLogin) {
+  log_in_and_see_online(0s);
+  judge.logout_sent(0, sent(5s));
+  log_in(5s + 4ms);
+  EXPECT_TRUE(judge.finish(at(20s)).clean());
+}
+
+TEST_F(JudgeTest, WhoeverIsDueWhileTheDaemonIsFrozenIsDueWhenItRunsAgain) {
+  struct Case {
+    Duration seen;
+    std::uint64_t late, missed;
+  };
+  // Frozen from 20 s to 60 s: late after tick, slack and drain, missed after the grace.
+  for (const Case& c : {Case{60s, 0, 0}, Case{62s + 250ms, 0, 0}, Case{62s + 251ms, 1, 0},
+                        Case{63s + 250ms, 1, 0}, Case{63s + 251ms, 0, 1}}) {
+    Judge one(JudgeRules{}, 1, 1);
+    one.login_sent(0, sent(0s));
+    one.login_accepted(0, at(3ms), kTimeout);
+    one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+    one.daemon_stopped(at(20s));
+    one.daemon_continued(at(60s));
+    one.edge(0, {Kind::kOffline, Reason::kTimeout, at(c.seen)});
+    const Verdict verdict = one.finish(at(90s));
+    EXPECT_EQ(verdict.late_offline, c.late) << c.seen.count();
+    EXPECT_EQ(verdict.missed_offline, c.missed) << c.seen.count();
+    EXPECT_EQ(verdict.false_offline, 0U) << c.seen.count();
+    EXPECT_EQ(verdict.lateness.count(), 0U) << "reported apart";
+    EXPECT_EQ(verdict.lateness_after_stall.count(), 1U);
+  }
+}
+
+TEST_F(JudgeTest, AFrozenDaemonThatForgetsTheOverdueMissesThem) {
+  log_in_and_see_online(0s);
+  judge.daemon_stopped(at(20s));
+  judge.daemon_continued(at(60s));
+  EXPECT_EQ(judge.finish(at(64s)).missed_offline, 1U);
+}
+
+TEST_F(JudgeTest, WhoKeepsAliveWhileTheDaemonIsFrozenIsAlive) {
+  log_in_and_see_online(0s);
+  judge.daemon_stopped(at(10s));
+  keep_alive(20s);
+  keep_alive(40s);
+  judge.daemon_continued(at(50s));
+  see(Kind::kOffline, 50s + 1ms);
+  EXPECT_EQ(judge.finish(at(60s)).false_offline, 1U);
+}
+
+TEST_F(JudgeTest, WhatWasSentToAFrozenDaemonArrivesWhenItRunsAgain) {
+  log_in_and_see_online(0s);
+  judge.daemon_stopped(at(10s));
+  keep_alive(20s);
+  judge.daemon_continued(at(50s));
+  see(Kind::kOffline, 81s);  // 61 s behind the packet, 31 s behind SIGCONT
+  EXPECT_TRUE(judge.finish(at(90s)).clean());
+}
+
+TEST_F(JudgeTest, NothingIsMissedWhileTheDaemonIsFrozen) {
+  log_in_and_see_online(0s);
+  judge.daemon_stopped(at(20s));
+  EXPECT_TRUE(judge.finish(at(90s)).clean());
+}
+
+TEST_F(JudgeTest, AFreezeThatWasOverLongBeforeExcusesNothing) {
+  log_in_and_see_online(0s);
+  judge.daemon_stopped(at(5s));
+  judge.daemon_continued(at(10s));
+  see(Kind::kOffline, 33s);
+  const Verdict verdict = judge.finish(at(60s));
+  EXPECT_EQ(verdict.missed_offline, 1U);
+  EXPECT_EQ(verdict.lateness.count(), 1U);
+}
+
+TEST_F(JudgeTest, AReturnToAFrozenDaemonBeyondTheDeadlineNeedsNoEdge) {
+  log_in_and_see_online(0s);
+  judge.daemon_stopped(at(20s));
+  judge.login_sent(0, sent(40s));
+  judge.daemon_continued(at(60s));
+  judge.login_accepted(0, at(60s + 1ms), kTimeout);
+  EXPECT_TRUE(judge.finish(at(80s)).clean());
+}
+
+TEST_F(JudgeTest, ALoginInDoubtDoesNotMakeAnOfflineFalse) {
+  log_in_and_see_online(0s);
+  judge.doubt_logins(true);
+  judge.login_sent(0, sent(29s));
+  see(Kind::kOffline, 30s + 500ms);
+  judge.login_accepted(0, at(35s), kTimeout);
+  see(Kind::kOnline, 35s);
+  EXPECT_TRUE(judge.finish(at(50s)).clean());
+}
+
+TEST_F(JudgeTest, ALoginInDoubtThatWasAcceptedCounts) {
+  log_in_and_see_online(0s);
+  judge.doubt_logins(true);
+  log_in(20s);
+  see(Kind::kOffline, 31s);
+  EXPECT_EQ(judge.finish(at(50s)).false_offline, 1U);
+}
+
+TEST(JudgeKickTest, AKickNeedsSomebodyWhoKicks) {
+  JudgeRules rules;
+  rules.kicks_are_ours = true;
+  Judge judge(rules, 2, 1);
+  for (const std::uint32_t user : {0U, 1U}) {
+    judge.login_sent(user, sent(0s));
+    judge.login_accepted(user, at(3ms), kTimeout);
+    judge.edge(user, {Kind::kOnline, Reason::kLogin, at(5ms)});
+  }
+  judge.kick_sent(0);
+  judge.edge(0, {Kind::kOffline, Reason::kKicked, at(1s)});
+  EXPECT_EQ(judge.verdict().wrong_reasons, 0U);
+  judge.edge(1, {Kind::kOffline, Reason::kKicked, at(1s)});
+  EXPECT_EQ(judge.verdict().wrong_reasons, 1U);
 }
 
 TEST_F(JudgeTest, UsersDoNotMix) {
@@ -311,23 +525,28 @@ TEST(JudgeOfflineOnDisconnectTest, ACloseIsDueAtOnce) {
   Judge judge(rules, 1, 1);
   judge.login_sent(0, sent(0s));
   judge.login_accepted(0, at(3ms), kTimeout);
-  judge.edge(0, {Kind::kOnline, false, at(5ms)});
+  judge.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
   judge.closed(0, sent(10s));
-  judge.edge(0, {Kind::kOffline, false, at(10s + 5ms)});
+  judge.edge(0, {Kind::kOffline, Reason::kDisconnect, at(10s + 5ms)});
   EXPECT_TRUE(judge.finish(at(60s)).clean());
 }
 
 TEST(VerdictTest, MergeAddsEverything) {
   Verdict a;
   a.false_offline = a.missed_offline = a.late_offline = a.missing_online = a.duplicate_edges = 1;
+  a.wrong_reasons = a.untold_takeovers = 1;
   a.online_edges = a.offline_edges = 5;
   a.lateness.add(1s);
+  a.lateness_after_stall.add(1s);
   Verdict b = a;
   b.merge(a);
   EXPECT_EQ(b.false_offline + b.missed_offline + b.late_offline + b.missing_online, 8U);
   EXPECT_EQ(b.duplicate_edges, 2U);
+  EXPECT_EQ(b.wrong_reasons + b.untold_takeovers, 4U);
+  EXPECT_EQ(b.violations(), 14U);
   EXPECT_EQ(b.online_edges + b.offline_edges, 20U);
   EXPECT_EQ(b.lateness.count(), 2U);
+  EXPECT_EQ(b.lateness_after_stall.count(), 2U);
 }
 
 TEST(LatenessTest, QuantilesAreSamples) {

@@ -56,6 +56,7 @@ TEST(OptionsTest, TakesEveryFlag) {
       "--spawn daemon --set a=1 --set b=2 --connections 10 --keepalive 1s --timeout 3s "
       "--ramp 5 --duration 2m --silent-percent 1 --disconnect-percent 2 "
       "--logout-percent 3 --churn 4 --message-percent 5 --devices 2 --stop-all-at 60s "
+      "--freeze-daemon-at 30s --freeze-for 40s --cut-all-at 50s --back-within 5s --drain 4s "
       "--seed 9 --report r.json --tick 100ms --slack 3s --grace 2s --keep");
   EXPECT_EQ(options.spawn, "daemon");
   EXPECT_EQ(options.sets, (std::vector<std::string>{"a=1", "b=2"}));
@@ -71,6 +72,11 @@ TEST(OptionsTest, TakesEveryFlag) {
   EXPECT_EQ(options.message_percent, 5.0);
   EXPECT_EQ(options.devices, 2U);
   EXPECT_EQ(options.stop_all_at, 60s);
+  EXPECT_EQ(options.freeze_at, 30s);
+  EXPECT_EQ(options.freeze_for, 40s);
+  EXPECT_EQ(options.cut_all_at, 50s);
+  EXPECT_EQ(options.back_within, 5s);
+  EXPECT_EQ(options.drain, 4s);
   EXPECT_EQ(options.seed, 9U);
   EXPECT_EQ(options.report, "r.json");
   EXPECT_EQ(options.tick, 100ms);
@@ -105,10 +111,33 @@ TEST(OptionsTest, RefusesAKeepaliveThatIsNotShorterThanTheTimeout) {
 TEST(OptionsTest, RefusesValuesOutOfRange) {
   for (const char* flags :
        {"--connections 0", "--connections 1000001", "--devices 0", "--devices 5 --connections 4",
-        "--silent-percent 101", "--silent-percent 60 --logout-percent 41", "--churn -1",
-        "--duration soon", "--keepalive 0", "--edges a --edges b --edges c", "--no-such-flag"}) {
+        "--churn-percent 6001", "--churn-percent -1", "--silent-percent 101",
+        "--silent-percent 60 --logout-percent 41", "--churn -1", "--duration soon", "--keepalive 0",
+        "--edges a --edges b --edges c", "--no-such-flag"}) {
     EXPECT_NE(refusal(std::string("--spawn ") + flags), "(accepted)") << flags;
   }
+}
+
+TEST(OptionsTest, RefusesHalfOfWhatGoesTogether) {
+  EXPECT_NE(refusal("--spawn --freeze-daemon-at 3s").find("--freeze-for"), std::string::npos);
+  EXPECT_NE(refusal("--spawn --freeze-for 3s").find("--freeze-daemon-at"), std::string::npos);
+  EXPECT_NE(refusal("--spawn --back-within 3s").find("--cut-all-at"), std::string::npos);
+  const std::string freeze = "--freeze-daemon-at 3s --freeze-for 4s";
+  EXPECT_NE(refusal("--target h:1 " + freeze).find("--pid"), std::string::npos);
+  EXPECT_EQ(refusal("--target h:1 --pid 7 " + freeze), "(accepted)");
+}
+
+TEST(OptionsTest, ChurnIsARateOrAShareOfTheClients) {
+  EXPECT_DOUBLE_EQ(churn_rate_of(parse("--spawn --churn 7")), 7);
+  EXPECT_DOUBLE_EQ(churn_rate_of(parse("--spawn --connections 20000 --churn-percent 30")), 100);
+  EXPECT_NE(refusal("--spawn --churn 1 --churn-percent 1").find("either"), std::string::npos);
+}
+
+TEST(OptionsTest, ClientsNameTheirDevicesWhereANewConnectionIsToReplaceTheOldOne) {
+  EXPECT_FALSE(names_devices(parse("--spawn")));
+  EXPECT_FALSE(names_devices(parse("--spawn --churn 7")));
+  EXPECT_TRUE(names_devices(parse("--spawn --devices 2")));
+  EXPECT_TRUE(names_devices(parse("--spawn --churn-percent 30")));
 }
 
 TEST(OptionsTest, TheTickIsThatOfTheSpawnedDaemon) {

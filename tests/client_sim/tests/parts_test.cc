@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -76,6 +77,23 @@ TEST(HabitsTest, ALongAbsenceEndsAfterTheEdgeMustHaveCome) {
   EXPECT_GT(away_for(Habit::kDisconnectLong, 30s, 0s, rules, 0),
             30s + rules.tick + rules.slack + rules.grace);
   EXPECT_GT(away_for(Habit::kLogOut, 30s, 0s, rules, 0), rules.tick + rules.slack + rules.grace);
+}
+
+TEST(HabitsTest, ActsOfChurnAreEquallyLikely) {
+  std::array<int, kChurnActs> counts{};
+  Random random(1);
+  for (int i = 0; i < 50'000; ++i)
+    ++counts[static_cast<std::size_t>(churn_act(random.unit()))];
+  for (const int count : counts)
+    EXPECT_NEAR(count, 10'000, 500);
+}
+
+TEST(HabitsTest, WhoFallsSilentBeforeAFreezeIsDueInIt) {
+  const SilenceWindow window = silence_before_freeze(30s, 30s, 20s);
+  EXPECT_EQ(window.begin, 20s);
+  EXPECT_EQ(window.begin + window.length, 30s);
+  EXPECT_EQ(silence_before_freeze(4s, 30s, 20s).begin, 0s);
+  EXPECT_EQ(silence_before_freeze(0s, 30s, 20s).length, 0s);
 }
 
 TEST(CalendarTest, GivesAppointmentsInTheirOrderWhenTheyAreDue) {
@@ -202,9 +220,10 @@ TEST(ReportTest, HasThePromisedKeys) {
   figures.daemon.emplace();
   figures.metrics.emplace();
   const auto report = nlohmann::json::parse(to_json(figures));
-  for (const char* key :
-       {"connections", "logins", "keepalives", "messages", "false_offline", "missed_offline",
-        "duplicate_edges", "lateness_s", "connect_rate", "daemon"}) {
+  for (const char* key : {"connections", "logins", "keepalives", "messages", "false_offline",
+                          "missed_offline", "duplicate_edges", "lateness_s", "connect_rate",
+                          "daemon", "wrong_reasons", "untold_takeovers", "skipped_edges", "stalls",
+                          "offline_after_stall", "lateness_after_stall_s", "churn"}) {
     EXPECT_TRUE(report.contains(key)) << key;
   }
   for (const char* key : {"min", "p50", "p99", "p999", "max"}) {
@@ -226,6 +245,38 @@ TEST(ReportTest, AReorderedOrUnreadableLineIsABrokenPromise) {
   figures.reordered_edges = 0;
   figures.unreadable_lines = 1;
   EXPECT_FALSE(figures.clean());
+}
+
+TEST(ReportTest, ANumberLeftOutAndAClientBackTooLateAreBrokenPromises) {
+  Figures figures;
+  figures.skipped_edges = 1;
+  EXPECT_FALSE(figures.clean());
+  figures.skipped_edges = 0;
+  figures.cut = CutFigures{.connections = 5, .back = 5, .late = 0, .slowest_seconds = 1};
+  EXPECT_TRUE(figures.clean());
+  figures.cut->late = 1;
+  EXPECT_FALSE(figures.clean());
+  EXPECT_EQ(nlohmann::json::parse(to_json(figures))["cut"]["late"], 1);
+}
+
+TEST(RunControlTest, HandsOutEachWishAndEachOfferOnce) {
+  RunControl control;
+  EXPECT_FALSE(control.take_kick_wish());
+  control.want_kick();
+  EXPECT_TRUE(control.take_kick_wish());
+  EXPECT_FALSE(control.take_kick_wish());
+  control.offer_kick("alice");
+  EXPECT_EQ(control.take_kick_offer(), "alice");
+  EXPECT_EQ(control.take_kick_offer(), std::nullopt);
+}
+
+TEST(RunControlTest, RemembersEachStopAndContinuation) {
+  RunControl control;
+  control.daemon_stops(MonoTime{1s});
+  control.daemon_continues(MonoTime{2s});
+  EXPECT_EQ(control.stall_steps(), 2U);
+  EXPECT_EQ(control.stall_step(0), MonoTime{1s});
+  EXPECT_EQ(control.stall_step(1), MonoTime{2s});
 }
 
 TEST(ReportTest, TheTableSaysWhenNothingWasJudged) {

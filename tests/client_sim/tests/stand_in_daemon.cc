@@ -6,6 +6,17 @@
 //   lie.drop_every=N      leave out every Nth edge
 //   lie.double_every=N    write every Nth edge twice
 //   lie.grant=DURATION    grant this timeout, whatever the client wished for
+//   lie.repeat_every=N    give every Nth edge the number of the one before it
+//   lie.skip_every=N      leave out a number before every Nth edge
+//   lie.reason=REASON     give every offline edge this reason
+//   lie.blind=1           after a stall, expire first and read afterwards
+//   lie.hold=DURATION     after a stall, wait this long before expiring
+//   lie.impatient=1       take a user offline as soon as the connection closes
+//   lie.mute_logout=1     let a user who logs out linger
+//   lie.mute_takeover=1   close the old connection without a word
+//   lie.keep_old=1        leave the old connection open
+//   lie.hide_takeover=1   do not tell the new connection
+//   lie.takeover_edges=1  write both edges for a takeover
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -36,6 +47,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// A round that begins this much later than it should: the process was stopped.
+constexpr Duration kStall = 250ms;
+
 struct Settings {
   std::string folder;
   std::string ports_file;
@@ -43,8 +57,19 @@ struct Settings {
   Duration timeout = 30s;
   Duration early{0};
   Duration grant{0};
+  Duration hold{0};
   std::uint64_t drop_every = 0;
   std::uint64_t double_every = 0;
+  std::uint64_t repeat_every = 0;
+  std::uint64_t skip_every = 0;
+  std::string reason;
+  bool blind = false;
+  bool impatient = false;
+  bool mute_logout = false;
+  bool mute_takeover = false;
+  bool keep_old = false;
+  bool hide_takeover = false;
+  bool takeover_edges = false;
 };
 
 Settings read_settings(int argc, char** argv) {
@@ -67,7 +92,18 @@ Settings read_settings(int argc, char** argv) {
   out.early = duration("lie.early", out.early);
   out.grant = duration("lie.grant", out.grant);
   out.drop_every = number("lie.drop_every");
+  out.hold = duration("lie.hold", out.hold);
   out.double_every = number("lie.double_every");
+  out.repeat_every = number("lie.repeat_every");
+  out.skip_every = number("lie.skip_every");
+  out.reason = value_of(sets, "lie.reason").value_or("");
+  out.blind = number("lie.blind") != 0;
+  out.impatient = number("lie.impatient") != 0;
+  out.mute_logout = number("lie.mute_logout") != 0;
+  out.mute_takeover = number("lie.mute_takeover") != 0;
+  out.keep_old = number("lie.keep_old") != 0;
+  out.hide_takeover = number("lie.hide_takeover") != 0;
+  out.takeover_edges = number("lie.takeover_edges") != 0;
   return out;
 }
 
@@ -79,9 +115,13 @@ class Log {
 
   void write(const std::string& uid, const char* kind, const char* reason) {
     ++edges_;
-    if (settings_.drop_every != 0 && edges_ % settings_.drop_every == 0) return;
-    const bool twice = settings_.double_every != 0 && edges_ % settings_.double_every == 0;
-    for (int i = 0; i < (twice ? 2 : 1); ++i) {
+    if (is_turn_of(settings_.drop_every)) return;
+    if (is_turn_of(settings_.skip_every)) ++seq_;
+    if (is_turn_of(settings_.repeat_every)) --seq_;
+    if (!settings_.reason.empty() && kind == std::string_view("offline")) {
+      reason = settings_.reason.c_str();
+    }
+    for (int i = 0; i < (is_turn_of(settings_.double_every) ? 2 : 1); ++i) {
       file_ << R"({"seq":)" << ++seq_ << R"(,"epoch":1,"uid":")" << uid << R"(","kind":")" << kind
             << R"(","reason":")" << reason
             << R"(","at":"2000-01-01T00:00:00.000000Z","last_seen":"2000-01-01T00:00:00.000000Z",)"
@@ -91,6 +131,10 @@ class Log {
   void flush() { file_.flush(); }
 
  private:
+  [[nodiscard]] bool is_turn_of(std::uint64_t every) const noexcept {
+    return every != 0 && edges_ % every == 0;
+  }
+
   const Settings& settings_;
   std::ofstream file_;
   std::uint64_t edges_ = 0;
@@ -118,11 +162,14 @@ class StandIn {
 
  private:
   void listen();
-  void accept_all();
+  [[nodiscard]] bool accept_all();
   void on_readable(int descriptor);
   bool on_frame(int descriptor, const proto::Frame& frame);
   void on_login(int descriptor, const proto::Login& login);
+  [[nodiscard]] bool take_over(int descriptor, const Connection& connection);
   void on_logout(int descriptor);
+  void go_offline(const std::string& uid, const char* reason);
+  void end(int descriptor);
   void close(int descriptor);
   void expire(MonoTime now);
   void alive(Connection& connection);
@@ -180,22 +227,32 @@ int StandIn::run() {
   watch(stop);
   listen();
   MonoTime next_tick = MonoClock::now() + settings_.tick;
+  MonoTime held_until;
   std::array<epoll_event, 256> events;
   while (true) {
     const auto wait = std::max(next_tick - MonoClock::now(), Duration::zero());
     const int ready =
         ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
                      static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count()));
+    const MonoTime woke = MonoClock::now();
+    if (woke > next_tick + kStall) {
+      held_until = woke + settings_.hold;
+      if (settings_.blind) expire(woke);
+    }
+    bool accepted = false;
     for (int i = 0; i < ready; ++i) {
       const int descriptor = events[static_cast<std::size_t>(i)].data.fd;
       if (descriptor == stop) return 0;
       if (descriptor == listener_) {
-        accept_all();
+        accepted = accept_all();
       } else if (connections_.contains(descriptor)) {
         on_readable(descriptor);
       }
     }
-    if (const MonoTime now = MonoClock::now(); now >= next_tick && ready < 256) {
+    // Not before everything was read: there may be more behind a full batch, on a connection that
+    // is new, and when SIGCONT interrupted the wait.
+    const bool drained = ready >= 0 && ready < static_cast<int>(events.size()) && !accepted;
+    if (const MonoTime now = MonoClock::now(); now >= next_tick && drained && now >= held_until) {
       expire(now);
       while (next_tick <= now)
         next_tick += settings_.tick;
@@ -204,12 +261,15 @@ int StandIn::run() {
   }
 }
 
-void StandIn::accept_all() {
+bool StandIn::accept_all() {
   int accepted;
+  bool any = false;
   while ((accepted = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
     connections_[accepted];
     watch(accepted);
+    any = true;
   }
+  return any;
 }
 
 void StandIn::on_readable(int descriptor) {
@@ -275,6 +335,7 @@ void StandIn::on_login(int descriptor, const proto::Login& login) {
                            ? settings_.timeout
                            : Duration{std::chrono::milliseconds{login.interval_ms}} * 3 / 2;
   if (settings_.grant != Duration::zero()) connection.timeout = settings_.grant;
+  const bool took_over = take_over(descriptor, connection) && !settings_.hide_takeover;
   User& user = users_[connection.uid];
   user.connections.insert(descriptor);
   user.lingering.erase(connection.device);
@@ -286,7 +347,9 @@ void StandIn::on_login(int descriptor, const proto::Login& login) {
   const auto timeout_ms = static_cast<std::uint32_t>(connection.timeout / 1ms);
   std::array<std::byte, proto::kLoginAckFrameSize> ack;
   static_cast<void>(proto::encode_login_ack(
-      {proto::LoginStatus::kAccepted, 1, timeout_ms, std::max(1U, timeout_ms * 2 / 3), 1}, ack));
+      {took_over ? proto::LoginStatus::kTookOver : proto::LoginStatus::kAccepted, 1, timeout_ms,
+       std::max(1U, timeout_ms * 2 / 3), 1},
+      ack));
   send(descriptor, ack);
 }
 
@@ -304,25 +367,55 @@ MonoTime StandIn::deadline_of(const User& user) const {
   return latest;
 }
 
+bool StandIn::take_over(int descriptor, const Connection& connection) {
+  if (connection.device.empty()) return false;
+  User& user = users_[connection.uid];
+  const auto old = std::find_if(user.connections.begin(), user.connections.end(), [&](int other) {
+    return other != descriptor && connections_.at(other).device == connection.device;
+  });
+  if (old == user.connections.end()) return false;
+  if (settings_.takeover_edges) {
+    log_.write(connection.uid, "offline", "disconnect");
+    log_.write(connection.uid, "online", "login");
+  }
+  const int superseded = *old;
+  user.connections.erase(old);
+  connections_.at(superseded).uid.clear();  // nobody's: what it still sends changes nothing
+  if (settings_.keep_old) return true;
+  std::array<std::byte, proto::kGoawayFrameSize> goaway;
+  static_cast<void>(proto::encode_goaway({proto::GoawayReason::kTakenOver, 0}, goaway));
+  if (!settings_.mute_takeover) send(superseded, goaway);
+  end(superseded);
+  return true;
+}
+
 void StandIn::on_logout(int descriptor) {
   Connection& connection = connections_[descriptor];
   const std::string uid = connection.uid;
-  connection.deadline = MonoTime{};
+  if (!settings_.mute_logout) connection.deadline = MonoTime{};
   send(descriptor, proto::kLogoutAck);
   close(descriptor);
-  User& user = users_[uid];
-  if (!user.online || deadline_of(user) > MonoClock::now()) return;
-  user.online = false;
-  log_.write(uid, "offline", "logout");
+  if (users_[uid].online && deadline_of(users_[uid]) <= MonoClock::now()) go_offline(uid, "logout");
+}
+
+void StandIn::go_offline(const std::string& uid, const char* reason) {
+  users_[uid].online = false;
+  log_.write(uid, "offline", reason);
 }
 
 void StandIn::close(int descriptor) {
   const Connection& connection = connections_.at(descriptor);
   if (!connection.uid.empty()) {
-    User& user = users_[connection.uid];
+    const std::string uid = connection.uid;
+    User& user = users_[uid];
     user.connections.erase(descriptor);
     user.lingering[connection.device] = connection.deadline;
+    if (settings_.impatient && user.online) go_offline(uid, "disconnect");
   }
+  end(descriptor);
+}
+
+void StandIn::end(int descriptor) {
   connections_.erase(descriptor);
   ::close(descriptor);
 }
@@ -330,15 +423,18 @@ void StandIn::close(int descriptor) {
 void StandIn::expire(MonoTime now) {
   for (auto& [uid, user] : users_) {
     if (!user.online || deadline_of(user) > now) continue;
-    user.online = false;
-    log_.write(uid, "offline", "timeout");
+    go_offline(uid, user.connections.empty() ? "disconnect" : "timeout");
   }
   std::vector<int> silent;
   for (const auto& [descriptor, connection] : connections_) {
     if (!connection.uid.empty() && !users_[connection.uid].online) silent.push_back(descriptor);
   }
-  for (const int descriptor : silent)
+  std::array<std::byte, proto::kGoawayFrameSize> goaway;
+  static_cast<void>(proto::encode_goaway({proto::GoawayReason::kTimeout, 0}, goaway));
+  for (const int descriptor : silent) {
+    send(descriptor, goaway);
     close(descriptor);
+  }
 }
 
 }  // namespace
