@@ -206,6 +206,8 @@ void Shard::do_wait_close() {
 }
 
 void Shard::close_some() {
+  if (core_.has_work() && ++close_delays_ < kCloseDelaysMax) return do_wait_close();
+  close_delays_ = 0;
   for (std::size_t i = 0; i < kClosesPerStep && !closing_.empty(); ++i) {
     closing_.back()->dismiss();
     closing_.pop_back();

@@ -154,6 +154,8 @@ class Shard final : private ShardHost,
   /// leaves the processors to the decisions of the other shards, and to those who are alive.
   static constexpr std::size_t kClosesPerStep = 128;
   static constexpr Duration kCloseStep = std::chrono::milliseconds{20};
+  /// Steps that are left out in a row while this shard has something to decide.
+  static constexpr int kCloseDelaysMax = 25;
   /// After new timeouts: how many sessions get theirs at a time. A session costs a send, so a step
   /// takes about 1 ms, and 100,000 sessions of a shard are through in 4 s.
   static constexpr std::size_t kRenegotiatedPerStep = 256;
@@ -234,6 +236,7 @@ class Shard final : private ShardHost,
   std::optional<Tick> wakeup_;  // what wakeup_timer_ waits for
   bool stopping_ = false;
   std::vector<SessionPtr> closing_;
+  int close_delays_ = 0;
   Departure departure_;
   std::uint32_t next_renegotiated_ = 0;  // slot of the slab
   Timer statistics_timer_;

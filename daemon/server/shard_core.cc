@@ -32,8 +32,8 @@ ShardCore::ShardCore(const Options& options, MonoTime now, ShardHost& host,
 
 bool ShardCore::has_work() const noexcept {
   return wheel_work_left_ || first_expired_ < kTickParts || input_drain_.running() ||
-         !fences_asked_.empty() || !fences_read_.empty() || fence_.passed() ||
-         (fence_.idle() && !due_.empty());
+         !fences_asked_.empty() || !fences_read_.empty() || !ready_.empty() ||
+         (!fence_.running() && !waiting_.empty());
 }
 
 void ShardCore::begin_round(MonoTime now) {
@@ -120,7 +120,7 @@ void ShardCore::dispatch(TimerHook& hook) {
     case HookKind::kSession:
       return host_.on_session_due(hook, began_);
     case HookKind::kLinger:
-      return due_.lingering.push_back(hook);
+      return due_at(options_.clock.begin_of(hook.deadline())).lingering.push_back(hook);
     case HookKind::kTimer:
       return timers_.fire(hook, began_);
     case HookKind::kTest:
@@ -129,31 +129,50 @@ void ShardCore::dispatch(TimerHook& hook) {
   PULSEWHEEL_CHECK(!"a hook of this kind on a shard's wheel");
 }
 
+ShardCore::Due& ShardCore::due_at(MonoTime deadline) noexcept {
+  if (deadline <= fenced_until_) return ready_;
+  return fence_.running() && deadline <= fence_.asked ? fenced_ : waiting_;
+}
+
 void ShardCore::finish_due(MonoTime now) {
   if (stalled_) return;
-  if (fence_.idle() && !due_.empty()) raise_fence();
-  if (!fence_.passed()) return;
-  Due& due = fence_.due;
-  for (std::size_t i = 0; i < expiry_budget_ && !due.empty(); ++i) {
-    if (TimerHook* const hook = due.lingering.pop_front()) {
+  if (!fence_.running() && !waiting_.empty()) raise_fence();
+  for (std::size_t i = 0; i < options_.expiry_budget && !ready_.empty(); ++i) {
+    if (TimerHook* const hook = ready_.lingering.pop_front()) {
       registry_.expire_lingering(*hook, now, edges_);
     } else {
-      const SessionEnd& end = due.silent[due.next_silent++];
+      const SessionEnd& end = ready_.silent[ready_.next_silent++];
       send_mail(end.user.shard, EndMail{end});
     }
   }
-  if (!due.empty()) return;
-  due.silent = {};
-  due.next_silent = 0;
+  ready_.clear_done();
 }
 
 void ShardCore::raise_fence() {
-  fence_.due.lingering.splice(due_.lingering);
-  fence_.due.silent = std::exchange(due_.silent, {});
-  fence_.answers_missing = options_.shards;
+  fenced_.append(waiting_);
+  fence_ = {.answers_missing = options_.shards, .asked = began_};
   host_.on_fence();
   for (ShardIndex shard = 0; shard < options_.shards; ++shard)
     send_mail(shard, FenceMail{options_.index});
+}
+
+void ShardCore::Due::append(Due& other) {
+  lingering.splice(other.lingering);
+  if (silent.empty()) {
+    silent.swap(other.silent);
+    std::swap(next_silent, other.next_silent);
+    return;
+  }
+  silent.insert(silent.end(), other.silent.begin() + static_cast<std::ptrdiff_t>(other.next_silent),
+                other.silent.end());
+  other.next_silent = other.silent.size();
+  other.clear_done();
+}
+
+void ShardCore::Due::clear_done() noexcept {
+  if (next_silent < silent.size()) return;
+  silent = {};
+  next_silent = 0;
 }
 
 void ShardCore::deliver_own_mail(MonoTime now) {
@@ -193,7 +212,7 @@ void ShardCore::submit_login(const LoginSubmission& login) {
 }
 
 void ShardCore::session_ended(const SessionEnd& end) {
-  if (end.reason == CloseReason::kTimeout) return due_.silent.push_back(end);
+  if (end.reason == CloseReason::kTimeout) return due_at(end.deadline).silent.push_back(end);
   send_mail(end.user.shard, EndMail{end});
 }
 
@@ -237,7 +256,9 @@ void ShardCore::on_mail(FenceMail& mail, MonoTime /*now*/) {
 }
 
 void ShardCore::on_mail(FenceAnswerMail& /*mail*/, MonoTime /*now*/) {
-  if (fence_.answers_missing > 0) --fence_.answers_missing;
+  if (!fence_.running() || --fence_.answers_missing > 0) return;
+  fenced_until_ = fence_.asked;
+  ready_.append(fenced_);
 }
 
 // --- Users --------------------------------------------------------------------------------------

@@ -65,8 +65,8 @@ class ShardHost {
 ///   expires before everything that arrived meanwhile has been read once.
 /// - A user whose last session fell silent, or who lingers, may be coming back through another
 ///   shard, in whose accept queue or sockets the LOGIN lies. So every shard reads what has arrived
-///   (a fence) before such an end is final. A shard asks for one fence at a time, and only
-///   when somebody is due.
+///   (a fence) before such an end is final. It is asked for when somebody is due, and at most
+///   once per tick.
 /// - When very many expire at once, those who have waited longest are decided first.
 class ShardCore {
  public:
@@ -160,20 +160,26 @@ class ShardCore {
     HookList lingering;
     std::vector<SessionEnd> silent;
     std::size_t next_silent = 0;  // those before it are done
+
     [[nodiscard]] bool empty() const noexcept {
       return lingering.empty() && next_silent == silent.size();
     }
+    /// Moves all of `other` behind what is here.
+    void append(Due& other);
+    void clear_done() noexcept;
   };
-  /// Who waits until every shard has read what has arrived.
+  /// Until every shard has read what had arrived when it was asked.
   struct Fence {
     std::size_t answers_missing = 0;
-    Due due;
-    [[nodiscard]] bool idle() const noexcept { return answers_missing == 0 && due.empty(); }
-    [[nodiscard]] bool passed() const noexcept { return answers_missing == 0 && !due.empty(); }
+    MonoTime asked = MonoTime::min();
+
+    [[nodiscard]] bool running() const noexcept { return answers_missing > 0; }
   };
 
   void note_stall();
   void start_input_drain();
+  /// Where somebody whose deadline was at `deadline` has to wait.
+  [[nodiscard]] Due& due_at(MonoTime deadline) noexcept;
   void raise_fence();
   void answer_fences();
   void sort_in(HookList& expired);
@@ -206,8 +212,13 @@ class ShardCore {
   // What expired and is not handled yet, by the part of the tick in which its deadline lies.
   std::array<HookList, kTickParts> expired_;
   std::size_t first_expired_ = kTickParts;  // of the lists: all before it are empty
-  Due due_;                                 // waits for the next fence
+  // A fence holds for everybody whose deadline had come when it was asked for, also for those who
+  // are found out later: a mass expiry takes one, not one for each round.
+  Due ready_;    // behind a fence that has passed
+  Due fenced_;   // behind the one that runs
+  Due waiting_;  // for the next one
   Fence fence_;
+  MonoTime fenced_until_ = MonoTime::min();  // deadlines up to here are behind a passed fence
   InputDrain input_drain_;
   bool stalled_ = false;  // nobody expires until input_drain_ is over
   // Shards that asked for a fence, by what they wait for: the next input drain; the one that runs;

@@ -328,6 +328,21 @@ TEST_F(ShardCoreNodeTest, EndsASilentUserOnceEveryShardHasRead) {
   EXPECT_FALSE(first.core.has_work() || second.core.has_work());
 }
 
+TEST_F(ShardCoreNodeTest, AsksForOneFenceForAllWhoseDeadlineHadCome) {
+  FakeSession& one = online_at(first, at(seconds{1}));
+  FakeSession& two = online_at(first, at(seconds{1}));
+  first.core.wheel().cancel(two);  // handled in a later round, as over the budget
+  const MonoTime deadline = one.deadline;
+  first.turn(deadline);
+  for (int i = 0; i < 6; ++i)
+    turn_both(deadline);
+  first.end(two, CloseReason::kTimeout, deadline - kTimeout);
+  for (int i = 0; i < 2; ++i)
+    turn_both(deadline);
+  EXPECT_EQ(first.core.registry().online_users(), 0U);
+  EXPECT_EQ(first.fences, 1);
+}
+
 TEST_F(ShardCoreNodeTest, EndsThoseWhoBecameDueWhileAFenceRan) {
   FakeSession& one = online_at(first, at(seconds{1}));
   FakeSession& two = online_at(first, at(seconds{2}));
