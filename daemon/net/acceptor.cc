@@ -1,5 +1,6 @@
 #include "daemon/net/acceptor.h"
 
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,6 +10,8 @@
 #include <boost/asio/ip/v6_only.hpp>
 #include <new>
 #include <utility>
+
+#include "proto/frame.h"
 
 namespace pulsewheel {
 namespace {
@@ -46,6 +49,27 @@ bool is_shortage(int error) noexcept {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
+/// Errors of one connection, which failed before it was accepted: Linux hands them on by accept().
+/// The next one may be sound.
+bool is_of_one_connection(int error) noexcept {
+  switch (error) {
+    case ECONNABORTED:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case ENONET:
+    case ENOPROTOOPT:
+    case EOPNOTSUPP:
+    case EPERM:  // a firewall's
+    case EPROTO:
+    case ETIMEDOUT:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 void AcceptCounters::add(int error) noexcept {
@@ -54,11 +78,37 @@ void AcceptCounters::add(int error) noexcept {
   known->count.add();
 }
 
+void SpareDescriptor::take() noexcept {
+  if (fd_ < 0) fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+void SpareDescriptor::release() noexcept {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+template <void (Acceptor::*kOnEvent)(const boost::system::error_code&)>
+struct Acceptor::Handler {
+  Acceptor* acceptor;
+  OperationMemory* memory;  // Asio asks for it a handler that it has moved from, too
+  std::shared_ptr<Pending> keeps_memory;
+
+  using allocator_type = HandlerAllocator<void, OperationMemory>;
+  [[nodiscard]] allocator_type get_allocator() const noexcept { return allocator_type(*memory); }
+  void operator()(const boost::system::error_code& error) { (acceptor->*kOnEvent)(error); }
+};
+
 Acceptor::Acceptor(boost::asio::io_context& io, std::size_t burst, AcceptSink& sink,
                    AcceptCounters& counters)
-    : io_(io), acceptor_(io), timer_(io), burst_(burst), sink_(sink), counters_(counters) {}
+    : io_(io),
+      acceptor_(io),
+      timer_(io),
+      pending_(std::make_shared<Pending>()),
+      burst_(burst),
+      sink_(sink),
+      counters_(counters) {}
 
 void Acceptor::bind(const boost::asio::ip::tcp::endpoint& endpoint, const TcpOptions& tcp) {
+  spare_.take();
   is_v6_ = endpoint.address().is_v6();
   acceptor_.open(endpoint.protocol());
   acceptor_.set_option(boost::asio::socket_base::reuse_address(true));
@@ -86,41 +136,52 @@ void Acceptor::close() noexcept {
   boost::system::error_code ignored;  // it is closed whatever is said
   acceptor_.close(ignored);
   timer_.cancel();
+  spare_.release();
 }
 
 void Acceptor::do_wait() {
   acceptor_.async_wait(boost::asio::socket_base::wait_read,
-                       [this](const boost::system::error_code& error) {
-                         if (error || !acceptor_.is_open()) return;
-                         accept_burst();
-                         if (!paused_) do_wait();
-                       });
+                       Handler<&Acceptor::on_connection>{this, &pending_->connection, pending_});
+}
+
+void Acceptor::on_connection(const boost::system::error_code& error) {
+  if (error || !acceptor_.is_open()) return;
+  accept_burst();
+  if (!paused_) do_wait();
+}
+
+int Acceptor::accept() noexcept {
+  return ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
 bool Acceptor::accept_burst() {
   if (!acceptor_.is_open() || paused_) return true;
   for (std::size_t i = 0; i < burst_; ++i) {
-    const int fd =
-        ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd = accept();
     const int error = fd >= 0 ? hand_on(fd) : errno;
     if (error == EAGAIN) return true;
-    if (is_shortage(error)) {
-      pause(error);
-      return true;
-    }
-    // Any other error is that of one connection, which failed before it was accepted.
-    if (error != 0 && error != EINTR) counters_.add(error);
+    if (error == 0 || error == EINTR) continue;
+    counters_.add(error);
+    if (is_of_one_connection(error)) continue;
+    if (is_shortage(error)) turn_waiting_away();
+    pause(error);
+    return true;
   }
   return false;
 }
 
 int Acceptor::hand_on(int fd) {
   ShardSocket socket(io_);
-  boost::system::error_code error;
-  socket.assign(is_v6_ ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), fd, error);
-  if (error) {
+  try {
+    boost::system::error_code error;
+    socket.assign(is_v6_ ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), fd, error);
+    if (error) {
+      ::close(fd);
+      return error.value();
+    }
+  } catch (const std::bad_alloc&) {
     ::close(fd);
-    return error.value();
+    return ENOMEM;
   }
   try {
     sink_.on_accepted(std::move(socket));
@@ -131,17 +192,47 @@ int Acceptor::hand_on(int fd) {
   return 0;
 }
 
+/// Where another thread takes the spare's place first, nobody is turned away this time.
+void Acceptor::turn_waiting_away() {
+  spare_.release();
+  for (std::size_t i = 0; i < burst_ * kTurnedAwayBursts; ++i) {
+    const int fd = accept();
+    if (fd < 0) break;
+    turn_away(fd);
+    counters_.turned_away.add();
+  }
+  spare_.take();
+}
+
+void Acceptor::turn_away(int fd) {
+  std::array<std::byte, proto::kGoawayFrameSize> goaway;
+  const std::size_t size = proto::encode_goaway(
+      {.reason = proto::GoawayReason::kBusy, .retry_after_ms = sink_.retry_after_ms()}, goaway);
+  ::send(fd, goaway.data(), size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  ::shutdown(fd, SHUT_WR);
+  // Closed with its LOGIN unread, the connection would be reset, and the GOAWAY be lost with it.
+  std::array<std::byte, 1024> ignored;
+  ::recv(fd, ignored.data(), ignored.size(), MSG_DONTWAIT);
+  ::close(fd);
+}
+
 void Acceptor::pause(int error) {
-  counters_.add(error);
-  paused_ = true;
   sink_.on_accept_paused(error, pause_);
   timer_.expires_after(pause_);
+  try {
+    timer_.async_wait(Handler<&Acceptor::on_pause_end>{this, &pending_->pause_end, pending_});
+  } catch (const std::bad_alloc&) {
+    return;  // not even a timer: without a pause the next event tries again
+  }
+  paused_ = true;
   pause_ = std::min(pause_ * 2, kPauseMax);
-  timer_.async_wait([this](const boost::system::error_code& ended) {
-    if (ended || !acceptor_.is_open()) return;
-    paused_ = false;
-    do_wait();
-  });
+}
+
+void Acceptor::on_pause_end(const boost::system::error_code& error) {
+  if (error || !acceptor_.is_open()) return;
+  spare_.take();
+  paused_ = false;
+  do_wait();
 }
 
 }  // namespace pulsewheel

@@ -10,9 +10,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/time.h"
+#include "daemon/net/handler_memory.h"
 #include "daemon/net/session.h"
 
 namespace pulsewheel {
@@ -22,8 +24,11 @@ class AcceptSink {
  public:
   /// Where it throws std::bad_alloc the connection is closed, and accepting pauses as for ENOMEM.
   virtual void on_accepted(ShardSocket&& socket) = 0;
-  /// accept() failed for want of descriptors or memory; accepting pauses for `pause`.
-  virtual void on_accept_paused(int error, Duration pause) = 0;
+  /// accept() failed for want of descriptors or memory, or because the listener is broken;
+  /// accepting pauses for `pause`.
+  virtual void on_accept_paused(int error, Duration pause) noexcept = 0;
+  /// For a GOAWAY (busy), with a jitter.
+  virtual std::uint32_t retry_after_ms() noexcept = 0;
 
  protected:
   ~AcceptSink() = default;
@@ -62,12 +67,35 @@ struct AcceptCounters {
                                  {ECONNABORTED, "ECONNABORTED", {}},
                                  {0, "other", {}}}};
   void add(int error) noexcept;
+  /// Connections that were told to come back later because there was nothing to take them in with.
+  Counter turned_away;
+};
+
+/// A descriptor without any use, to be given up when there is no other: a place in the table of the
+/// thread that takes it, which must be the one that releases it.
+class SpareDescriptor {
+ public:
+  SpareDescriptor() = default;
+  ~SpareDescriptor() { release(); }
+  SpareDescriptor(const SpareDescriptor&) = delete;
+  SpareDescriptor& operator=(const SpareDescriptor&) = delete;
+
+  /// Has no effect where it is held, or where there is no descriptor.
+  void take() noexcept;
+  void release() noexcept;
+
+ private:
+  int fd_ = -1;
 };
 
 /// Confined to its shard's thread, which also opens it: a descriptor belongs to the table of the
 /// thread that made it. At most `burst` connections are accepted per call and round, so that a
-/// storm of newcomers never delays those who are in. Out of descriptors or memory it waits
-/// 100 ms, doubling to 1 s, instead of spinning on a queue that it cannot empty.
+/// storm of newcomers never delays those who are in.
+///
+/// Out of descriptors or memory it first turns away those who wait, for else they would hang in the
+/// queue until they give up: with the place of a spare descriptor each is accepted, told GOAWAY
+/// (busy) as far as its socket takes that at once, and closed. Then it waits 100 ms, doubling to
+/// 1 s, instead of spinning on a queue that it cannot empty.
 class Acceptor {
  public:
   Acceptor(boost::asio::io_context& io, std::size_t burst, AcceptSink& sink,
@@ -94,20 +122,41 @@ class Acceptor {
 
   static constexpr Duration kPauseMin = std::chrono::milliseconds{100};
   static constexpr Duration kPauseMax = std::chrono::seconds{1};
+  /// Bursts of connections that are turned away before a pause: each costs less than a session.
+  static constexpr std::size_t kTurnedAwayBursts = 16;
 
  private:
+  static constexpr std::size_t kOperationSize = 112;  // Asio 1.26: a wait with its Handler
+  using OperationMemory = HandlerMemory<kOperationSize>;
+  /// Room for what an acceptor has pending, so that it never lacks the memory to wait. Shared with
+  /// the handlers, for an operation may outlive a closed acceptor.
+  struct Pending {
+    OperationMemory connection;
+    OperationMemory pause_end;
+  };
+  template <void (Acceptor::*kOnEvent)(const boost::system::error_code&)>
+  struct Handler;
+
   using Timer = boost::asio::basic_waitable_timer<MonoClock, boost::asio::wait_traits<MonoClock>,
                                                   boost::asio::io_context::executor_type>;
 
   void do_wait();
+  void on_connection(const boost::system::error_code& error);
+  /// Accepts without blocking. A descriptor, or -1 with errno.
+  [[nodiscard]] int accept() noexcept;
   /// Takes over an accepted descriptor. Returns 0 or an errno.
   [[nodiscard]] int hand_on(int fd);
+  void turn_waiting_away();
+  void turn_away(int fd);
   void pause(int error);
+  void on_pause_end(const boost::system::error_code& error);
 
   boost::asio::io_context& io_;
   boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, boost::asio::io_context::executor_type>
       acceptor_;
   Timer timer_;
+  std::shared_ptr<Pending> pending_;
+  SpareDescriptor spare_;
   std::size_t burst_;
   AcceptSink& sink_;
   AcceptCounters& counters_;

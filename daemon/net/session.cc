@@ -388,15 +388,8 @@ void Session::go_away(proto::GoawayReason goaway, CloseReason reason) {
   if (closed()) return;
   std::array<std::byte, proto::kGoawayFrameSize> bytes;
   const std::size_t size =
-      proto::encode_goaway({.reason = goaway, .retry_after_ms = retry_after_ms()}, bytes);
+      proto::encode_goaway({.reason = goaway, .retry_after_ms = shard_.retry_after_ms()}, bytes);
   end_with(std::span(bytes).first(size), reason);
-}
-
-std::uint32_t Session::retry_after_ms() {
-  const auto base =
-      std::chrono::duration_cast<std::chrono::milliseconds>(shard_.options.retry_after);
-  const auto ms = static_cast<std::uint32_t>(base.count());
-  return ms + static_cast<std::uint32_t>(shard_.jitter()) % (ms + 1);
 }
 
 void Session::fail(proto::ErrorCode code, CloseReason reason) {

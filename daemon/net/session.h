@@ -163,7 +163,6 @@ class Session final : private TimerHook {
   void finish();
   void on_peer_closed(CloseReason reason);
 
-  [[nodiscard]] std::uint32_t retry_after_ms();
   [[nodiscard]] proto::Stage stage() const noexcept;
   [[nodiscard]] bool takes_frames() const noexcept;
   [[nodiscard]] std::span<const std::byte> input() const noexcept;

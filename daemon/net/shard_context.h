@@ -114,6 +114,14 @@ struct ShardContext {
     if (round_began == MonoTime{}) round_began = now;
     return now;
   }
+
+  /// For a GOAWAY: the configured time, and up to as much again.
+  [[nodiscard]] std::uint32_t retry_after_ms() noexcept {
+    using std::chrono::milliseconds;
+    const auto ms = static_cast<std::uint32_t>(
+        std::chrono::duration_cast<milliseconds>(options.retry_after).count());
+    return ms + static_cast<std::uint32_t>(jitter()) % (ms + 1);
+  }
 };
 
 }  // namespace pulsewheel

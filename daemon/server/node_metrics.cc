@@ -111,6 +111,12 @@ void append_ends(const Shards& shards, Families& out) {
       static_cast<std::uint64_t>(
           sum(shards, [](const ShardCounters& c) { return c.refused_busy.value(); }))));
 
+  out.push_back(counter_family(
+      "pulsewheel_turned_away_total",
+      "Connections told to come back later for want of descriptors or memory.",
+      static_cast<std::uint64_t>(
+          sum(shards, [](const ShardCounters& c) { return c.accepts.turned_away.value(); }))));
+
   auto accept_errors = counter_family("pulsewheel_accept_errors_total", "Failed accepts by errno.");
   const auto& table = shards.front()->counters().accepts.errors;
   for (std::size_t i = 0; i < table.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
@@ -335,9 +336,9 @@ void Shard::arm_statistics() {
   core_.timers().arm_every(statistics_timer_, options_.statistics_interval, MonoClock::now());
 }
 
-void Shard::on_accept_paused(int error, Duration pause) {
+void Shard::on_accept_paused(int error, Duration pause) noexcept {
   log::error("accept", "shard {} cannot accept: {}; next try in {} ms", options_.index,
-             std::generic_category().message(error),
+             strerrordesc_np(error),  // without an allocation: it may be memory that is short
              std::chrono::duration_cast<milliseconds>(pause).count());
 }
 

@@ -209,7 +209,8 @@ class Shard final : private ShardHost,
   void report_refusal(const Session& session, proto::ErrorCode code) override;
   // AcceptSink.
   void on_accepted(ShardSocket&& socket) override;
-  void on_accept_paused(int error, Duration pause) override;
+  void on_accept_paused(int error, Duration pause) noexcept override;
+  std::uint32_t retry_after_ms() noexcept override { return context_.retry_after_ms(); }
   // TimerErrorSink.
   void on_timer_failure(std::string_view timer, std::string_view what,
                         bool cancelled) noexcept override;

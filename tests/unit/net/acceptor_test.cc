@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <deque>
 #include <functional>
 #include <list>
@@ -16,7 +20,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/support/allocation_counter.h"
 #include "tests/unit/net/fake_shard.h"
+#include "tests/unit/proto/bytes.h"
 
 namespace pulsewheel {
 namespace {
@@ -32,10 +38,13 @@ class Sink final : public AcceptSink {
     if (has_no_memory) throw std::bad_alloc();
     sockets.push_back(std::move(socket));
   }
-  void on_accept_paused(int error, Duration pause) override {
+  void on_accept_paused(int error, Duration pause) noexcept override {
     errors.push_back(error);
     pauses.push_back(pause);
   }
+  std::uint32_t retry_after_ms() noexcept override { return kRetryAfterMs; }
+
+  static constexpr std::uint32_t kRetryAfterMs = 2'345;
 
   bool has_no_memory = false;
   std::deque<ShardSocket> sockets;
@@ -54,7 +63,7 @@ class AcceptorTest : public testing::Test {
  protected:
   explicit AcceptorTest(const char* address = "127.0.0.1") {
     acceptor_.bind({boost::asio::ip::make_address(address), 0});
-    acceptor_.listen(64);
+    acceptor_.listen(256);
   }
 
   /// Puts `n` connections into the queue.
@@ -138,6 +147,22 @@ TEST_F(AcceptorTest, AcceptedSocketsAreNonBlockingClosedOnExecAndWithoutDelay) {
   socket.get_option(no_delay);
   EXPECT_TRUE(no_delay.value());
   EXPECT_EQ(socket.remote_endpoint(), clients_.front().local_endpoint());
+}
+
+/// This process' descriptor that listens on `port`.
+int listener_of(std::uint16_t port) {
+  for (int fd = 0; fd < 1'024; ++fd) {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    int listens = 0;
+    socklen_t listens_size = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) == 0 && listens != 0 &&
+        getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+        ntohs(address.sin_port) == port) {
+      return fd;
+    }
+  }
+  throw std::runtime_error("nobody listens");
 }
 
 int option_of(ShardSocket& socket, int level, int name) {
@@ -246,24 +271,33 @@ TEST_F(AcceptorV6Test, TakesV6AndNoV4) {
 /// While it lives, this process cannot open one more descriptor.
 class NoDescriptorLeft {
  public:
-  NoDescriptorLeft() {
+  /// Those in use can be given back and taken again.
+  NoDescriptorLeft() : NoDescriptorLeft(first_free()) {}
+  /// Only those below `limit` can.
+  explicit NoDescriptorLeft(rlim_t limit) {
     getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = dup(STDIN_FILENO);
-    close(next);
-    const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
+    const rlimit lowered{.rlim_cur = limit, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &lowered);
   }
   ~NoDescriptorLeft() { setrlimit(RLIMIT_NOFILE, &before_); }
   NoDescriptorLeft(const NoDescriptorLeft&) = delete;
   NoDescriptorLeft& operator=(const NoDescriptorLeft&) = delete;
 
  private:
+  static rlim_t first_free() {
+    const int next = dup(STDIN_FILENO);
+    close(next);
+    return static_cast<rlim_t>(next);
+  }
+
   rlimit before_{};
 };
 
+constexpr std::size_t kTurnedAwayMax = kBurst * Acceptor::kTurnedAwayBursts;
+
 TEST_F(AcceptorTest, OutOfDescriptorsItPausesTwiceAsLongEachTimeAndThenResumes) {
   acceptor_.start();
-  connect(2);
+  connect(2 * kTurnedAwayMax + 1);
   {
     const NoDescriptorLeft none;
     run_until([&] { return sink_.pauses.size() == 3; });
@@ -272,11 +306,58 @@ TEST_F(AcceptorTest, OutOfDescriptorsItPausesTwiceAsLongEachTimeAndThenResumes) 
   EXPECT_EQ(sink_.errors, (std::vector{EMFILE, EMFILE, EMFILE}));
   EXPECT_EQ(sink_.pauses, (std::vector<Duration>{100ms, 200ms, 400ms}));
   EXPECT_EQ(count_of(counters_, "EMFILE"), 3U);
+  EXPECT_EQ(counters_.turned_away.value(), 2 * kTurnedAwayMax + 1);
+  connect(1);
+  run_until([&] { return sink_.sockets.size() == 1; });
+}
+
+/// All that comes from the acceptor, up to a FIN; throws where it is a reset.
+std::string read_to_fin(tcp::socket& client) {
+  std::array<std::byte, 64> bytes;
+  boost::system::error_code error;
+  const std::size_t size = boost::asio::read(client, boost::asio::buffer(bytes), error);
+  if (error != boost::asio::error::eof) throw boost::system::system_error(error);
+  return proto::to_hex(std::span(bytes).first(size));
+}
+
+TEST_F(AcceptorTest, OutOfDescriptorsItTellsThoseWhoWaitToComeBackLater) {
+  connect(2);
+  boost::asio::write(clients_.back(), boost::asio::buffer("a LOGIN that nobody reads"));
+  {
+    const NoDescriptorLeft none;
+    EXPECT_TRUE(acceptor_.accept_burst());
+  }
+  for (tcp::socket& client : clients_)
+    EXPECT_EQ(read_to_fin(client), "c2 00 00 06 00 01 00 00 09 29");
+  EXPECT_EQ(counters_.turned_away.value(), 2U);
+}
+
+TEST_F(AcceptorTest, SpareIsTakenBackForTheNextShortage) {
+  acceptor_.start();
+  for (std::uint64_t shortage = 1; shortage <= 3; ++shortage) {
+    connect(1);
+    const NoDescriptorLeft none;
+    run_until([&] { return sink_.pauses.size() == shortage; });
+    EXPECT_EQ(counters_.turned_away.value(), shortage);
+  }
+}
+
+TEST_F(AcceptorTest, WithoutASpareThoseWhoWaitStayInTheQueueUntilThereIsRoom) {
+  acceptor_.start();
+  connect(2);
+  {
+    const NoDescriptorLeft none(0);  // the spare's place is of no use
+    run_until([&] { return sink_.pauses.size() == 2; });
+  }
+  EXPECT_EQ(counters_.turned_away.value(), 0U);
   run_until([&] { return sink_.sockets.size() == 2; });
+  connect(1);
+  const NoDescriptorLeft none;
+  run_until([&] { return counters_.turned_away.value() == 1; });
 }
 
 TEST_F(AcceptorTest, PausedOneDoesNotTry) {
-  connect(1);
+  connect(kTurnedAwayMax + 1);
   const NoDescriptorLeft none;
   EXPECT_TRUE(acceptor_.accept_burst());
   EXPECT_TRUE(acceptor_.accept_burst());
@@ -285,19 +366,20 @@ TEST_F(AcceptorTest, PausedOneDoesNotTry) {
 
 TEST_F(AcceptorTest, PausesKeepTheLoopIdle) {
   acceptor_.start();
-  connect(1);
+  connect(3 * kTurnedAwayMax);
   const NoDescriptorLeft none;
   const std::size_t handlers = run_until([&] { return sink_.pauses.size() == 3; });
   EXPECT_LE(handlers, 5U);  // the first try, and two for each pause: its end, and the next try
 }
 
 TEST_F(AcceptorTest, PauseIsShortAgainAfterAConnection) {
-  connect(1);
+  connect(kTurnedAwayMax + 1);
   {
     const NoDescriptorLeft none;
     acceptor_.accept_burst();
     run_until([&] { return sink_.pauses.size() == 2; });
   }
+  connect(1);
   run_until([&] { return sink_.sockets.size() == 1; });
   connect(1);
   {
@@ -307,19 +389,80 @@ TEST_F(AcceptorTest, PauseIsShortAgainAfterAConnection) {
   EXPECT_EQ(sink_.pauses, (std::vector<Duration>{100ms, 200ms, 100ms}));
 }
 
-TEST_F(AcceptorTest, WithoutMemoryForASessionItClosesTheConnectionAndPauses) {
+// --- Out of memory ------------------------------------------------------------------------------
+
+TEST_F(AcceptorTest, WithoutMemoryForASessionItTurnsConnectionsAwayAndPauses) {
   acceptor_.start();
   connect(2);
   sink_.has_no_memory = true;
   run_until([&] { return sink_.pauses.size() == 1; });
   EXPECT_EQ(sink_.errors, std::vector{ENOMEM});
   EXPECT_EQ(count_of(counters_, "ENOMEM"), 1U);
-  char byte = 0;
-  boost::system::error_code error;
-  clients_.front().read_some(boost::asio::buffer(&byte, 1), error);
-  EXPECT_EQ(error, boost::asio::error::eof);
+  EXPECT_EQ(read_to_fin(clients_.front()), "");
+  EXPECT_EQ(read_to_fin(clients_.back()), "c2 00 00 06 00 01 00 00 09 29");
   sink_.has_no_memory = false;
+  connect(1);
   run_until([&] { return sink_.sockets.size() == 1; });
+}
+
+// With ever more allocations that succeed, until none fails: whatever does, accepting goes on.
+TEST_F(AcceptorTest, FailedAllocationDelaysConnectionsAndStopsNothing) {
+  acceptor_.start();
+  std::uint64_t successes = 0;
+  for (bool has_failed = true; has_failed; ++successes) {
+    SCOPED_TRACE(successes);
+    const std::size_t accepted = sink_.sockets.size();
+    const std::size_t pauses = sink_.pauses.size();
+    sink_.errors.reserve(sink_.errors.size() + 1);
+    sink_.pauses.reserve(sink_.pauses.size() + 1);
+    const std::function<bool()> has_ended = [&] {
+      return sink_.sockets.size() > accepted || sink_.pauses.size() > pauses;
+    };
+    connect(1);
+    {
+      const support::FailingAllocations short_of_memory(successes);
+      run_until(has_ended);
+      has_failed = sink_.pauses.size() > pauses;
+    }
+    connect(1);
+    run_until([&] { return sink_.sockets.size() > accepted; });
+  }
+  EXPECT_GT(successes, 1U);
+}
+
+TEST_F(AcceptorTest, WaitingAndPausingTakeNothingFromTheHeap) {
+  acceptor_.start();
+  io_.poll();
+  sink_.errors.reserve(3);
+  sink_.pauses.reserve(3);
+  connect(1);
+  const NoDescriptorLeft none(0);
+  run_until([&] { return sink_.pauses.size() == 1; });  // the loop's first timer
+  const std::uint64_t before = support::allocations();
+  run_until([&] { return sink_.pauses.size() == 3; });
+  EXPECT_EQ(support::allocations(), before);
+}
+
+// --- Other troubles -----------------------------------------------------------------------------
+
+TEST_F(AcceptorTest, ConnectionThatWasResetInTheQueueIsNoTrouble) {
+  connect(2);
+  clients_.front().set_option(boost::asio::socket_base::linger(true, 0));
+  clients_.front().close();
+  EXPECT_TRUE(acceptor_.accept_burst());
+  EXPECT_EQ(sink_.sockets.size(), 2U);
+  EXPECT_TRUE(sink_.pauses.empty());
+  for (const auto& entry : counters_.errors)
+    EXPECT_EQ(entry.count.value(), 0U) << entry.name;
+}
+
+TEST_F(AcceptorTest, BrokenListenerIsTriedOncePerPause) {
+  acceptor_.start();
+  shutdown(listener_of(acceptor_.port()), SHUT_RD);
+  const std::size_t handlers = run_until([&] { return sink_.pauses.size() == 3; });
+  EXPECT_LE(handlers, 6U);
+  EXPECT_EQ(sink_.errors, (std::vector{EINVAL, EINVAL, EINVAL}));
+  EXPECT_EQ(count_of(counters_, "other"), 3U);
 }
 
 TEST_F(AcceptorTest, ClosedWhilePausedItDoesNotResume) {
