@@ -14,13 +14,16 @@ from pathlib import Path
 # not listed here is an error: a new dependency is a decision, made in this file.
 LIBRARIES = {
     "boost/asio": "asio",
+    "boost/asio/ssl": "openssl",
     "boost/beast": "beast",
     "boost": "boost",
     "benchmark": "benchmark",
     "CLI": "cli11",
     "gmock": "gtest",
     "gtest": "gtest",
+    "hiredis": "hiredis",
     "nlohmann": "nlohmann",
+    "openssl": "openssl",
     "prometheus": "prometheus",
     "spdlog": "spdlog",
     "toml++": "toml++",
@@ -52,12 +55,16 @@ RULES = {
     "config/": Rule(libraries=("toml++",)),
     "daemon/base/": Rule(),
     "daemon/base/asio_src.cc": Rule(libraries=("asio", "beast")),
+    "daemon/base/asio_ssl_src.cc": Rule(libraries=("openssl",)),
     "daemon/base/log": Rule(ours=("daemon/base/",), libraries=("spdlog",)),
     "daemon/core/": Rule(ours=("daemon/base/",), libraries=("boost",), pure=True),
     "daemon/net/": Rule(
         ours=("proto/", "daemon/base/", "daemon/core/"), libraries=("boost", "asio")
     ),
     "daemon/events/": Rule(ours=("daemon/base/", "daemon/core/"), libraries=("spdlog",)),
+    "daemon/redis/": Rule(
+        ours=("daemon/base/", "daemon/core/"), libraries=("boost", "asio", "hiredis", "openssl")
+    ),
     "daemon/admin/": Rule(
         ours=("daemon/base/",),
         libraries=("boost", "asio", "beast", "nlohmann", "prometheus"),
@@ -173,6 +180,9 @@ SAMPLES = [
     ("daemon/net/session.h", "#include <boost/beast/http.hpp>", False),
     ("daemon/net/session.h", "#include <netinet/tcp.h>", True),
     ("daemon/events/event_log.cc", '#include "daemon/net/session.h"', False),
+    ("daemon/redis/redis_client.cc", "#include <hiredis/hiredis.h>", True),
+    ("daemon/redis/redis_client.cc", '#include "daemon/net/session.h"', False),
+    ("daemon/net/session.h", "#include <boost/asio/ssl/stream.hpp>", False),
     ("daemon/admin/http_server.cc", '#include "daemon/server/shard.h"', False),
     ("daemon/server/server.cc", '#include "daemon/admin/http_server.h"', True),
     ("daemon/server/server.cc", '#include "tests/support/clock.h"', False),
