@@ -88,22 +88,34 @@ std::optional<std::string> read_file(const std::string& path) {
   return std::string(bytes.data(), static_cast<std::size_t>(n));
 }
 
+/// The number in an epoch file; nullopt for content that is none.
+std::optional<std::uint32_t> parse_epoch(std::string_view content) {
+  std::uint32_t epoch = 0;
+  const char* const end = content.data() + content.size();
+  const auto [rest, error] = std::from_chars(content.data(), end, epoch);
+  const bool whole = error == std::errc{} && std::string_view(rest, end) == "\n";
+  if (!whole || epoch == 0 || epoch > EpochStore::kEpochMax) return std::nullopt;
+  return epoch;
+}
+
 /// The epoch of the last start; 0 before the first.
 std::uint32_t read_epoch(const std::string& path) {
   const auto content = read_file(path);
   if (!content) return 0;
-  std::uint32_t epoch = 0;
-  const char* const begin = content->data();
-  const char* const end = begin + content->size();
-  const auto [rest, error] = std::from_chars(begin, end, epoch);
-  const bool whole = error == std::errc{} && std::string_view(rest, end) == "\n";
-  if (!whole || epoch == 0 || epoch > EpochStore::kEpochMax) {
+  const auto epoch = parse_epoch(*content);
+  if (!epoch) {
     throw StateError("'" + path + "' is damaged: it must hold one number from 1 to " +
                      std::to_string(EpochStore::kEpochMax) +
                      " and a newline. Write a number greater than the last \"epoch\" in the event "
                      "log into it, or, if nobody keeps events of this node, remove it");
   }
-  return epoch;
+  return *epoch;
+}
+
+/// Whether the run with epoch `last` ended in order. A damaged mark is as good as none.
+bool has_ended(const std::string& path, std::uint32_t last) {
+  const auto content = read_file(path);
+  return content && parse_epoch(*content) == last;
 }
 
 void write_all(int fd, std::string_view bytes, const std::string& path) {
@@ -121,8 +133,8 @@ void sync_folder(const std::string& path) {
 }
 
 /// Whole or not at all, and on disk: temporary file, fsync, rename, fsync of the folder.
-void store_epoch(const std::string& state_dir, std::uint32_t epoch) {
-  const std::string path = state_dir + "/epoch";
+void store_epoch(const std::string& state_dir, std::string_view file, std::uint32_t epoch) {
+  const std::string path = state_dir + "/" + std::string(file);
   const std::string temporary = path + ".tmp";
   try {
     const Descriptor fd(
@@ -150,9 +162,14 @@ EpochStore::EpochStore(std::string state_dir) : state_dir_(std::move(state_dir))
     throw StateError("'" + path + "' holds the last epoch there is, " + std::to_string(kEpochMax) +
                      ": use a new state folder and a new node name");
   }
+  after_crash_ = last != 0 && !has_ended(state_dir_ + "/ended", last);
   epoch_ = last + 1;
-  store_epoch(state_dir_, epoch_);
+  store_epoch(state_dir_, "epoch", epoch_);
   lock_fd_ = lock.release();
+}
+
+void EpochStore::mark_end() {
+  store_epoch(state_dir_, "ended", epoch_);
 }
 
 EpochStore::~EpochStore() {

@@ -18,7 +18,9 @@ class StateError : public std::runtime_error {
 /// end: two daemons must never share a folder, and the lock lasts as long as the object (or the
 /// process: the kernel drops it with the last descriptor).
 ///
-/// Files: `lock` (flocked, empty) and `epoch` (the number and a newline).
+/// Files: `lock` (flocked, empty), `epoch` (the number and a newline) and, behind a run that ended
+/// in order, `ended` (the epoch of that run and a newline). A run that was killed leaves an `ended`
+/// of an earlier epoch, or none.
 class EpochStore {
  public:
   /// Epochs take 24 bits of a session id: at one start a minute, 31 years.
@@ -36,12 +38,19 @@ class EpochStore {
 
   /// 1 at the first start.
   [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
+  /// Whether there was a run before this one that did not end in order, as far as the folder tells.
+  [[nodiscard]] bool after_crash() const noexcept { return after_crash_; }
+  /// Says that this run ends in order: who was online has been told to be offline. Blocks on the
+  /// disk. Throws StateError; then the next start takes this run for one that crashed.
+  void mark_end();
+
   [[nodiscard]] const std::string& state_dir() const noexcept { return state_dir_; }
 
  private:
   const std::string state_dir_;
   int lock_fd_ = -1;
   std::uint32_t epoch_ = 0;
+  bool after_crash_ = false;
 };
 
 }  // namespace pulsewheel

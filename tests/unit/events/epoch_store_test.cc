@@ -46,6 +46,54 @@ TEST(EpochStoreTest, TheEpochIsStoredWhenItIsGivenOut) {
   EXPECT_FALSE(std::filesystem::exists(folder / "epoch.tmp"));
 }
 
+TEST(EpochStoreTest, TheFirstStartFollowsNoCrash) {
+  const test::TemporaryFolder folder;
+  EXPECT_FALSE(EpochStore(folder.path()).after_crash());
+}
+
+TEST(EpochStoreTest, ARunThatDidNotSayThatItEndsHasCrashed) {
+  const test::TemporaryFolder folder;
+  { const EpochStore killed(folder.path()); }
+  EXPECT_TRUE(EpochStore(folder.path()).after_crash());
+}
+
+TEST(EpochStoreTest, ARunThatSaidThatItEndsHasNotCrashed) {
+  const test::TemporaryFolder folder;
+  EpochStore(folder.path()).mark_end();
+  EXPECT_FALSE(EpochStore(folder.path()).after_crash());
+}
+
+TEST(EpochStoreTest, TheMarkOfAnEarlierRunDoesNotCount) {
+  const test::TemporaryFolder folder;
+  EpochStore(folder.path()).mark_end();
+  { const EpochStore killed(folder.path()); }
+  EXPECT_TRUE(EpochStore(folder.path()).after_crash());
+}
+
+TEST(EpochStoreTest, ADamagedMarkIsNone) {
+  for (const char* content : {"", "1", "1\n\n", "x\n", "0\n", "2\n"}) {
+    const test::TemporaryFolder folder;
+    { const EpochStore killed(folder.path()); }
+    write_file(folder / "ended", content);
+    EXPECT_TRUE(EpochStore(folder.path()).after_crash()) << content;
+  }
+}
+
+TEST(EpochStoreTest, AFolderOfAVersionWithoutMarksIsThatOfACrash) {
+  const test::TemporaryFolder folder;
+  write_file(folder / "epoch", "41\n");
+  const EpochStore store(folder.path());
+  EXPECT_EQ(store.epoch(), 42U);
+  EXPECT_TRUE(store.after_crash());
+}
+
+TEST(EpochStoreTest, AMarkThatCannotBeWrittenIsAnError) {
+  const test::TemporaryFolder folder;
+  EpochStore store(folder.path());
+  std::filesystem::create_directory(folder / "ended.tmp");
+  EXPECT_THROW(store.mark_end(), StateError);
+}
+
 TEST(EpochStoreTest, MakesTheFolderAndItsParents) {
   const test::TemporaryFolder folder;
   const std::string state_dir = folder / "a/b";
