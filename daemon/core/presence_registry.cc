@@ -162,6 +162,11 @@ struct PresenceRegistry::Impl {
   [[nodiscard]] bool is_online(UserIndex index) const noexcept {
     return index != kNobody && table.at(index).online();
   }
+  /// Whether there is a record, and not one that is only not swept yet.
+  [[nodiscard]] bool remembers(UserIndex index, MonoTime now) const noexcept {
+    return index != kNobody &&
+           (table.at(index).online() || table.at(index).since + options.offline_retention > now);
+  }
   [[nodiscard]] LoginVerdict admit(UserIndex index, std::string_view device) const noexcept;
   /// The first session of a user who is offline, or kNobody yet. Returns the user's slot.
   UserIndex go_online(UserIndex index, std::string_view uid, SessionRecord&& session, MonoTime now,
@@ -408,7 +413,7 @@ void PresenceRegistry::expire_lingering(TimerHook& hook, MonoTime now, EdgeBatch
 }
 
 bool PresenceRegistry::kick(std::string_view uid, MonoTime now, EdgeBatch& edges,
-                            std::vector<SessionRef>& live) {
+                            std::vector<SessionRef>& live, MonoTime last_packet) {
   Impl& r = *impl_;
   const UserIndex index = r.table.find(uid);
   if (!r.is_online(index)) return false;
@@ -422,7 +427,8 @@ bool PresenceRegistry::kick(std::string_view uid, MonoTime now, EdgeBatch& edges
     }
   }
   live.reserve(live.size() + ended.size());
-  r.go_offline(index, {EdgeReason::kKicked, now}, user.last_seen, now, edges);
+  r.go_offline(index, {EdgeReason::kKicked, now}, std::max(user.last_seen, last_packet), now,
+               edges);
   live.insert(live.end(), ended.begin(), ended.end());
   return true;
 }
@@ -456,16 +462,16 @@ UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
   const Impl& r = *impl_;
   UserView view;
   const UserIndex index = r.table.find(uid);
-  if (index == kNobody) return view;
+  if (!r.remembers(index, now)) return view;
   const UserRecord& user = r.table.at(index);
   if (!user.online()) {
-    if (user.since + r.options.offline_retention <= now) return view;  // only not swept yet
     view.since = user.since;
     view.last_seen = user.last_seen;
     return view;
   }
   view.state = PresenceState::kOnline;
   view.since = user.since;
+  view.last_seen = user.last_seen;
   if (user.form == UserRecord::Form::kPlain) {
     view.sessions.push_back({.session = user.plain_ref(),
                              .id = user.plain.id,

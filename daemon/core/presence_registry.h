@@ -65,7 +65,7 @@ struct UserSession {
 struct UserView {
   PresenceState state = PresenceState::kOffline;
   std::optional<MonoTime> since;      // of the state; nullopt: no record
-  std::optional<MonoTime> last_seen;  // of an offline user; for an online one ask the sessions
+  std::optional<MonoTime> last_seen;  // the newest that is known here: ask live sessions, too
   std::vector<UserSession> sessions;
 };
 
@@ -134,8 +134,10 @@ class PresenceRegistry {
   void expire_lingering(TimerHook& hook, MonoTime now, EdgeBatch& edges);
 
   /// Ends all sessions of a user at once. The live ones are appended to `live`, to be closed by
-  /// their shards. False: not online.
-  bool kick(std::string_view uid, MonoTime now, EdgeBatch& edges, std::vector<SessionRef>& live);
+  /// their shards. `last_packet`: the newest one of a live session, where the caller knows it.
+  /// False: not online.
+  bool kick(std::string_view uid, MonoTime now, EdgeBatch& edges, std::vector<SessionRef>& live,
+            MonoTime last_packet = MonoTime::min());
 
   /// Ends every user, with reason kShutdown: for a stop without a snapshot. Looks at `budget`
   /// slots a call; false while users are left.

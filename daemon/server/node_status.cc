@@ -134,50 +134,75 @@ std::size_t NodeStatus::home_of(std::string_view uid) const noexcept {
   return home_shard_of(uid, shards_.front()->options().registry.hash_seed, shards_.size());
 }
 
-/// One look-up on its way: HTTP thread, home shard, the sessions' shards, HTTP thread.
-struct NodeStatus::UserQuestion {
-  UserQuestion(HttpServer& http, UserCallback callback)
-      : done(std::move(callback)), limit(http.executor()) {}
+/// The callback of one request, with its time limit. HTTP thread, but for post().
+template <class Report>
+struct NodeStatus::Reply {
+  using Callback = std::function<void(std::optional<Report>)>;
 
+  Reply(HttpServer& server, Callback callback)
+      : http(server), done(std::move(callback)), limit(server.executor(), kAnswerLimit) {}
+
+  static std::shared_ptr<Reply> start(HttpServer& http, Callback callback) {
+    auto reply = std::make_shared<Reply>(http, std::move(callback));
+    reply->limit.async_wait([reply](const boost::system::error_code& error) {
+      if (!error && reply->done) std::exchange(reply->done, nullptr)(std::nullopt);
+    });
+    return reply;
+  }
+  /// Makes the report on the HTTP thread and hands it over, unless the time is up. Any thread.
+  template <class MakeReport>
+  static void post(const std::shared_ptr<Reply>& reply, MakeReport make_report) {
+    boost::asio::post(reply->http.executor(), [reply, make_report = std::move(make_report)] {
+      reply->limit.cancel();
+      if (reply->done) std::exchange(reply->done, nullptr)(make_report());
+    });
+  }
+
+  HttpServer& http;
+  Callback done;  // empty once called
+  boost::asio::steady_timer limit;
+};
+
+/// One user as the home shard and the sessions' shards know it.
+struct NodeStatus::UserLook {
   std::string uid;
-  UserCallback done;                // empty once called; HTTP thread
-  boost::asio::steady_timer limit;  // HTTP thread
   UserView view;
   std::vector<std::vector<Shard::LiveSession>> live;  // by shard
   std::atomic<std::size_t> shards_missing{0};
+  std::function<void(std::shared_ptr<UserLook>)> then;
 };
 
-void NodeStatus::async_user(std::string uid, UserCallback done) {
-  auto question = std::make_shared<UserQuestion>(*http_, std::move(done));
-  question->uid = std::move(uid);
-  question->limit.expires_after(kAnswerLimit);
-  question->limit.async_wait([question](const boost::system::error_code& error) {
-    if (!error && question->done) std::exchange(question->done, nullptr)(std::nullopt);
-  });
-  const std::size_t home = home_of(question->uid);
-  shards_[home]->post([this, home, question] {
-    question->view = shards_[home]->find_user(question->uid);
-    ask_sessions(question);
+/// Calls `then` when everything is known, on the thread of one of the shards.
+void NodeStatus::look_at_user(std::string uid,
+                              std::function<void(std::shared_ptr<UserLook>)> then) {
+  auto look = std::make_shared<UserLook>();
+  look->uid = std::move(uid);
+  look->then = std::move(then);
+  Shard& home = *shards_[home_of(look->uid)];
+  home.post([this, &home, look] {
+    look->view = home.find_user(look->uid);
+    ask_sessions(look);
   });
 }
 
 /// On the home shard: one post per shard that holds live sessions of the user.
-void NodeStatus::ask_sessions(std::shared_ptr<UserQuestion> question) {
-  question->live.resize(shards_.size());
+void NodeStatus::ask_sessions(const std::shared_ptr<UserLook>& look) {
+  look->live.resize(shards_.size());
   std::size_t shards = 0;
-  for (const UserSession& session : question->view.sessions) {
+  for (const UserSession& session : look->view.sessions) {
     if (session.lingering) continue;
-    auto& of_shard = question->live[session.session.shard];
+    auto& of_shard = look->live[session.session.shard];
     if (of_shard.empty()) ++shards;
-    of_shard.push_back({.session = session.session, .last_packet = {}, .timeout = {}});
+    of_shard.push_back(
+        {.session = session.session, .last_packet = {}, .timeout = {}, .deadline = {}});
   }
-  if (shards == 0) return answer(question);
-  question->shards_missing.store(shards);
+  if (shards == 0) return look->then(look);
+  look->shards_missing.store(shards);
   for (std::size_t i = 0; i < shards_.size(); ++i) {
-    if (question->live[i].empty()) continue;
-    shards_[i]->post([this, i, question] {
-      shards_[i]->read_sessions(question->live[i]);
-      if (question->shards_missing.fetch_sub(1) == 1) answer(question);
+    if (look->live[i].empty()) continue;
+    shards_[i]->post([this, i, look] {
+      shards_[i]->read_sessions(look->live[i]);
+      if (look->shards_missing.fetch_sub(1) == 1) look->then(look);
     });
   }
 }
@@ -202,17 +227,16 @@ UserReport make_report(const UserView& view,
                       .timeout_ms = 0};
     MonoTime last_packet = session.last_packet;
     MonoTime deadline = session.deadline;
+    Duration timeout = session.lingering ? deadline - last_packet : Duration{0};
     for (const Shard::LiveSession& found : live[session.session.shard]) {
       if (found.session != session.session || !found.found) continue;
       last_packet = found.last_packet;
-      deadline = found.last_packet + found.timeout;
+      deadline = found.deadline;
+      timeout = found.timeout;
     }
     out.last_seen_ms = unix_ms(clock, last_packet);
-    if (deadline != MonoTime{}) {
-      out.deadline_ms = unix_ms(clock, deadline);
-      out.timeout_ms =
-          static_cast<std::uint32_t>(duration_cast<milliseconds>(deadline - last_packet).count());
-    }
+    if (deadline != MonoTime{}) out.deadline_ms = unix_ms(clock, deadline);
+    out.timeout_ms = static_cast<std::uint32_t>(duration_cast<milliseconds>(timeout).count());
     last_seen = last_seen ? std::max(*last_seen, last_packet) : last_packet;
     report.sessions.push_back(std::move(out));
   }
@@ -222,37 +246,32 @@ UserReport make_report(const UserView& view,
 
 }  // namespace
 
-void NodeStatus::async_kick(std::string uid, KickCallback done) {
-  /// HTTP thread, home shard, HTTP thread.
-  struct Order {
-    KickCallback done;                // empty once called; HTTP thread
-    boost::asio::steady_timer limit;  // HTTP thread
-  };
-  const auto order = std::make_shared<Order>(
-      Order{std::move(done), boost::asio::steady_timer(http_->executor(), kAnswerLimit)});
-  order->limit.async_wait([order](const boost::system::error_code& error) {
-    if (!error && order->done) std::exchange(order->done, nullptr)(std::nullopt);
-  });
-  Shard& home = *shards_[home_of(uid)];
-  home.post([this, &home, uid = std::move(uid), order] {
-    const std::optional<std::size_t> kicked = home.kick_user(uid);
-    const KickReport report{.was_online = kicked.has_value(),
-                            .kicked_sessions = kicked.value_or(0)};
-    if (report.was_online) {
-      log::info("kick", {{"uid", log::Uid{uid}}}, "kicked: {} sessions", report.kicked_sessions);
-    }
-    boost::asio::post(http_->executor(), [order, report] {
-      order->limit.cancel();
-      if (order->done) std::exchange(order->done, nullptr)(report);
-    });
+void NodeStatus::async_user(std::string uid, UserCallback done) {
+  const auto reply = Reply<UserReport>::start(*http_, std::move(done));
+  look_at_user(std::move(uid), [reply](const std::shared_ptr<UserLook>& look) {
+    Reply<UserReport>::post(reply, [look] { return make_report(look->view, look->live); });
   });
 }
 
-void NodeStatus::answer(const std::shared_ptr<UserQuestion>& question) {
-  boost::asio::post(http_->executor(), [question] {
-    question->limit.cancel();
-    if (!question->done) return;
-    std::exchange(question->done, nullptr)(make_report(question->view, question->live));
+/// The home shard knows logins and ends, not the packets in between: asks the sessions first, so
+/// that the edge's last_seen is true.
+void NodeStatus::async_kick(std::string uid, KickCallback done) {
+  const auto reply = Reply<KickReport>::start(*http_, std::move(done));
+  look_at_user(std::move(uid), [this, reply](const std::shared_ptr<UserLook>& look) {
+    Shard& home = *shards_[home_of(look->uid)];
+    home.post([&home, reply, look] {
+      MonoTime last_packet = MonoTime::min();
+      for (const auto& of_shard : look->live) {
+        for (const Shard::LiveSession& session : of_shard) {
+          if (session.found) last_packet = std::max(last_packet, session.last_packet);
+        }
+      }
+      const auto kicked = home.kick_user(look->uid, last_packet);
+      if (kicked) log::info("kick", {{"uid", log::Uid{look->uid}}}, "kicked: {} sessions", *kicked);
+      const KickReport report{.was_online = kicked.has_value(),
+                              .kicked_sessions = kicked.value_or(0)};
+      Reply<KickReport>::post(reply, [report] { return report; });
+    });
   });
 }
 

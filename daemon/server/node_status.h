@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,7 +56,9 @@ class NodeStatus final : public StatusSource {
   static constexpr Duration kAnswerLimit = std::chrono::seconds{2};
 
  private:
-  struct UserQuestion;
+  template <class Report>
+  struct Reply;
+  struct UserLook;
   /// One shard's answer to "do you turn?". Written by the shard, read and sent by HTTP.
   struct Pulse {
     std::atomic<bool> asked{false};
@@ -63,8 +66,8 @@ class NodeStatus final : public StatusSource {
   };
 
   [[nodiscard]] std::size_t home_of(std::string_view uid) const noexcept;
-  void ask_sessions(std::shared_ptr<UserQuestion> question);
-  void answer(const std::shared_ptr<UserQuestion>& question);
+  void look_at_user(std::string uid, std::function<void(std::shared_ptr<UserLook>)> then);
+  void ask_sessions(const std::shared_ptr<UserLook>& look);
 
   const std::vector<Shard*> shards_;
   const Sequencer& sequencer_;

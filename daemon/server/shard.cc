@@ -296,8 +296,8 @@ UserView Shard::find_user(std::string_view uid) {
   return core_.find_user(uid, MonoClock::now());
 }
 
-std::optional<std::size_t> Shard::kick_user(std::string_view uid) {
-  return core_.kick(uid, MonoClock::now());
+std::optional<std::size_t> Shard::kick_user(std::string_view uid, MonoTime last_packet) {
+  return core_.kick(uid, MonoClock::now(), last_packet);
 }
 
 // --- Connections --------------------------------------------------------------------------------
@@ -363,6 +363,7 @@ void Shard::read_sessions(std::span<LiveSession> sessions) {
     if (session == nullptr) continue;
     wanted.last_packet = session->fsm().last_packet();
     wanted.timeout = session->fsm().timeout();
+    wanted.deadline = session->fsm().deadline();
     wanted.found = true;
   }
 }

@@ -132,13 +132,14 @@ class Shard final : private ShardHost,
   /// What the registry knows of a uid whose home is here.
   [[nodiscard]] UserView find_user(std::string_view uid);
   /// Ends all sessions of a user whose home is here, with reason `kicked`. How many of them were
-  /// connected; nullopt: not online.
-  std::optional<std::size_t> kick_user(std::string_view uid);
-  /// Fills in the last packet and timeout of those `sessions` that live here.
+  /// connected; nullopt: not online. `last_packet`: the newest one that the caller knows of.
+  std::optional<std::size_t> kick_user(std::string_view uid, MonoTime last_packet);
+  /// Fills in what those `sessions` that live here know.
   struct LiveSession {
     SessionRef session;
     MonoTime last_packet;
     Duration timeout;
+    MonoTime deadline;
     bool found = false;
   };
   void read_sessions(std::span<LiveSession> sessions);

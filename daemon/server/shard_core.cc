@@ -263,9 +263,10 @@ void ShardCore::on_mail(FenceAnswerMail& /*mail*/, MonoTime /*now*/) {
 
 // --- Users --------------------------------------------------------------------------------------
 
-std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now) {
+std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now,
+                                           MonoTime last_packet) {
   std::vector<SessionRef> live;
-  if (!registry_.kick(uid, now, edges_, live)) return std::nullopt;
+  if (!registry_.kick(uid, now, edges_, live, last_packet)) return std::nullopt;
   for (const SessionRef& session : live)
     send_mail(session.shard, DismissMail{session, CloseReason::kKicked});
   return live.size();

@@ -135,7 +135,9 @@ class ShardCore {
     return registry_.find(uid, now);
   }
   /// Ends all sessions of a user. How many of them were connected; nullopt: not online.
-  std::optional<std::size_t> kick(std::string_view uid, MonoTime now);
+  /// `last_packet`: as in PresenceRegistry::kick().
+  std::optional<std::size_t> kick(std::string_view uid, MonoTime now,
+                                  MonoTime last_packet = MonoTime::min());
   /// Takes over what PresenceRegistry::change() does, and another expiry budget.
   void change(const PresenceRegistry::Options& registry, std::size_t expiry_budget, MonoTime now);
   /// Makes at most one budget of users offline with reason `shutdown`. False while some are left.

@@ -4,7 +4,9 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -24,6 +26,14 @@ using Json = nlohmann::json;
 Json user_of(const Daemon& daemon, const std::string& uid) {
   return Json::parse(daemon.get("/v1/users/" + uid).body);
 }
+
+std::int64_t unix_ms() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
+}
+
+/// The daemon maps its monotonic clock anew for each answer, and cuts to milliseconds.
+constexpr std::int64_t kClockSlackMs = 2;
 
 // --- Kick ---------------------------------------------------------------------------------------
 
@@ -60,6 +70,19 @@ TEST(KickTest, EndsALingeringUserAtOnce) {
   EXPECT_EQ(answer.status, 200);
   EXPECT_EQ(Json::parse(answer.body).at("kicked_sessions"), 0);
   EXPECT_EQ(daemon.wait_for_edges(2).at(1).at("reason"), "kicked");
+}
+
+TEST(KickTest, TellsTheLastPacketAndNotTheLogin) {
+  const Daemon daemon({.sets = {"presence.timeout=30s"}});
+  Client client(daemon.port());
+  client.login("alice");
+  const std::int64_t login_ms = user_of(daemon, "alice").at("since_ms");
+  ASSERT_TRUE(eventually([&] { return unix_ms() > login_ms + 5; }));
+  const std::int64_t before_keepalive_ms = unix_ms();
+  client.send_keepalive();
+  static_cast<void>(client.expect(proto::FrameType::kKeepaliveAck));
+  ASSERT_EQ(daemon.post("/v1/users/alice:kick").status, 200);
+  EXPECT_GE(user_of(daemon, "alice").at("last_seen_ms"), before_keepalive_ms - kClockSlackMs);
 }
 
 TEST(KickTest, IsNoBan) {
@@ -192,8 +215,7 @@ TEST(ReloadTest, KeysThatTakeARestartStayAndAreNamed) {
   // What waits for a restart is told again, until it has been restarted or taken back.
   ASSERT_TRUE(daemon.reload(with("server.shards = 1\npresence.timeout = \"45s\"\n")));
   EXPECT_TRUE(eventually([&] {
-    return daemon.log().find("keys changed: 0, waiting for a restart: 0") !=
-           std::string::npos;
+    return daemon.log().find("keys changed: 0, waiting for a restart: 0") != std::string::npos;
   }));
 }
 
@@ -306,12 +328,93 @@ INSTANTIATE_TEST_SUITE_P(Tables, ReloadWithoutDescriptorsTest,
 
 // --- What is remembered -------------------------------------------------------------------------
 
-TEST(RetentionTest, ForgetsAUserWhoseLingerRanOut) {
+/// Whether `ms`, a time that the daemon told, lies between two that this process read.
+::testing::AssertionResult within(const Json& ms, std::int64_t from, std::int64_t to) {
+  if (!ms.is_number()) return ::testing::AssertionFailure() << ms << " is no time";
+  const auto at = ms.get<std::int64_t>();
+  if (at >= from - kClockSlackMs && at <= to + kClockSlackMs) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << at << " is not in [" << from << ", " << to << "]";
+}
+
+TEST(RememberedTest, SinceIsThatOfTheStateAcrossSessions) {
+  const Daemon daemon({.sets = {"server.shards=2", "presence.timeout=30s"}});
+  const std::int64_t start = unix_ms();
+  std::vector<Client> clients;
+  clients.emplace_back(daemon.port());
+  clients.back().login("alice", "phone");
+  const std::int64_t first_login = unix_ms();
+  const Json since = user_of(daemon, "alice").at("since_ms");
+  EXPECT_TRUE(within(since, start, first_login));
+  ASSERT_TRUE(eventually([&] { return unix_ms() > first_login + 10; }));
+  for (const char* device : {"phone", "tablet", ""}) {  // a takeover, and two beside it
+    clients.emplace_back(daemon.port());
+    clients.back().login("alice", device);
+    EXPECT_TRUE(within(user_of(daemon, "alice").at("since_ms"), since, since));
+  }
+  for (Client& client : clients)
+    client.close();
+  ASSERT_TRUE(eventually([&] {
+    for (const Json& session : user_of(daemon, "alice").at("sessions"))
+      if (session.at("lingering") == false) return false;
+    return true;
+  }));
+  EXPECT_TRUE(within(user_of(daemon, "alice").at("since_ms"), since, since));
+  Client back(daemon.port());
+  back.login("alice", "phone");
+  EXPECT_TRUE(within(user_of(daemon, "alice").at("since_ms"), since, since));
+  EXPECT_EQ(daemon.edges().size(), 1U);
+}
+
+TEST(RememberedTest, LastSeenIsTheNewestPacketOfAllSessions) {
+  const Daemon daemon({.sets = {"server.shards=2", "presence.timeout=30s"}});
+  Client idle(daemon.port());
+  idle.login("alice", "tablet");
+  Client busy(daemon.port());
+  busy.login("alice", "phone");
+  const std::int64_t logins = unix_ms();
+  ASSERT_TRUE(eventually([&] { return unix_ms() > logins + 10; }));
+  const std::int64_t before = unix_ms();
+  busy.send_keepalive();
+  static_cast<void>(busy.expect(proto::FrameType::kKeepaliveAck));
+  EXPECT_TRUE(within(user_of(daemon, "alice").at("last_seen_ms"), before, unix_ms()));
+  busy.send_logout();  // and the newest is that of a session which is gone
+  static_cast<void>(busy.expect(proto::FrameType::kLogoutAck));
+  ASSERT_TRUE(eventually([&] { return user_of(daemon, "alice").at("sessions").size() == 1; }));
+  EXPECT_TRUE(within(user_of(daemon, "alice").at("last_seen_ms"), before, unix_ms()));
+}
+
+TEST(RememberedTest, AnOfflineUserHasTheTimeOfTheEdgeAndOfTheLastPacket) {
+  const Daemon daemon({.sets = {"presence.timeout=300ms"}});
+  const std::int64_t start = unix_ms();
+  Client client(daemon.port());
+  client.login("alice");
+  const std::int64_t login = unix_ms();
+  ASSERT_EQ(daemon.wait_for_edges(2).size(), 2U);
+  const Json user = user_of(daemon, "alice");
+  EXPECT_EQ(user.at("state"), "offline");
+  EXPECT_TRUE(within(user.at("last_seen_ms"), start, login));
+  EXPECT_TRUE(within(user.at("since_ms"), start + 300, unix_ms()));
+  EXPECT_TRUE(user.at("sessions").empty());
+
+  const std::int64_t before_return = unix_ms();
+  Client back(daemon.port());
+  back.login("alice");
+  const Json returned = user_of(daemon, "alice");
+  EXPECT_EQ(returned.at("state"), "online");
+  EXPECT_TRUE(within(returned.at("since_ms"), before_return, unix_ms()));
+  EXPECT_TRUE(within(returned.at("last_seen_ms"), before_return, unix_ms()));
+}
+
+TEST(RememberedTest, BehindTheRetentionAUserIsOfflineAndNothingElse) {
   const Daemon daemon({.sets = {"presence.timeout=200ms", "presence.offline_retention=300ms"}});
   Client client(daemon.port());
   client.login("alice");
   client.close();
   ASSERT_EQ(daemon.wait_for_edges(2).size(), 2U);
+  ASSERT_TRUE(eventually([&] { return user_of(daemon, "alice").at("since_ms").is_null(); }));
+  const Json user = user_of(daemon, "alice");
+  EXPECT_EQ(user.at("state"), "offline");
+  EXPECT_TRUE(user.at("last_seen_ms").is_null());
   EXPECT_TRUE(eventually([&] {
     return Json::parse(daemon.get("/v1/status").body).at("users").at("offline_remembered") == 0;
   }));

@@ -329,9 +329,7 @@ class Duel {
     EXPECT_EQ(view.since.has_value(), remembered);
     if (!remembered) return;
     EXPECT_EQ(*view.since, user->since);
-    if (!user->online) {
-      EXPECT_EQ(view.last_seen, user->last_seen);
-    }
+    EXPECT_EQ(view.last_seen, user->last_seen);
 
     // Lingering sessions that have run out may be gone or not: nothing depends on them.
     std::set<SessionId> seen, expected;

@@ -699,6 +699,22 @@ TEST_F(PresenceRegistryTest, AChangeKeepsWhatTheNodeIs) {
 
 // Look-up.
 
+TEST_F(PresenceRegistryTest, AnOnlineUsersLastSeenIsTheNewestThatWasReported) {
+  const UserRef alice = login("alice", session(1), 0).user;
+  login("alice", session(2), 1'000);
+  end(alice, session(2), CloseReason::kLogout, 9'000, 10'000);  // its last packet: at 9 s
+  EXPECT_EQ(registry().find("alice", at(9'500)).last_seen, at(9'000));
+}
+
+TEST_F(PresenceRegistryTest, AKicksLastSeenIsTheNewestThatTheCallerKnows) {
+  std::vector<SessionRef> live;
+  login("alice", session(1), 0);
+  drop_edges();
+  EXPECT_TRUE(registry().kick("alice", at(9'000), edges_, live, at(8'500)));
+  EXPECT_EQ(only_edge().last_seen, at(8'500));
+  EXPECT_EQ(registry().find("alice", at(9'000)).last_seen, at(8'500));
+}
+
 TEST_F(PresenceRegistryTest, AUidWithoutARecordIsOfflineWithoutALastSeen) {
   const UserView view = registry().find("nobody", at(0));
   EXPECT_EQ(view.state, PresenceState::kOffline);
