@@ -77,6 +77,12 @@ struct Config {
     friend bool operator==(const Presence&, const Presence&) = default;
   };
 
+  struct Restart {
+    Duration grace = std::chrono::seconds{60};
+
+    friend bool operator==(const Restart&, const Restart&) = default;
+  };
+
   struct Drain {
     Duration window = std::chrono::seconds{10};
     Duration retry_after = std::chrono::seconds{2};
@@ -112,6 +118,7 @@ struct Config {
   std::vector<Listener> listeners{Listener{}};  // 1 to kListenersMax; the key is [[listener]]
   Http http;
   Presence presence;
+  Restart restart;
   Drain drain;
   Events events;
   Log log;

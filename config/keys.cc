@@ -83,6 +83,7 @@ constexpr Section kSections[] = {
      "The HTTP port for operators: health, metrics, status and users. It has no access control: "
      "keep it on loopback, or behind a proxy that has."},
     {"presence", "When a user is online, and when not."},
+    {"restart", "How the daemon starts behind a run that did not stop in order."},
     {"drain", "How the daemon stops (SIGTERM)."},
     {"events",
      "The event log: every online and offline edge as one line of JSON, with uid, reason, time, "
@@ -219,6 +220,13 @@ constexpr Key<Config> kSectionKeys[] = {
         "Online users at once, over all shards; a login beyond it is refused. 0: twice "
         "server.max_connections, since a user whose connection ended may linger. A reload takes "
         "nobody offline."),
+
+    key<&C::restart, &C::Restart::grace>(
+        "restart.grace", DurationKind{seconds{0}, hours{24}}, kOnRestart,
+        "How long after the start a user of whom nothing is known is \"unknown\" instead of "
+        "\"offline\", when the run before this one was killed or crashed: time for those who were "
+        "online to come back. At least the timeout that most clients have. No effect at the first "
+        "start, and behind a run that stopped in order."),
 
     key<&C::drain, &C::Drain::window>(
         "drain.window", DurationKind{seconds{0}, minutes{10}}, kOnReload,

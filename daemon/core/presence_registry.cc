@@ -462,7 +462,10 @@ UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
   const Impl& r = *impl_;
   UserView view;
   const UserIndex index = r.table.find(uid);
-  if (!r.remembers(index, now)) return view;
+  if (!r.remembers(index, now)) {
+    if (now < r.options.unknown_until) view.state = PresenceState::kUnknown;
+    return view;
+  }
   const UserRecord& user = r.table.at(index);
   if (!user.online()) {
     view.since = user.since;

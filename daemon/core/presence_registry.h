@@ -101,6 +101,8 @@ class PresenceRegistry {
     Duration offline_retention{std::chrono::hours{24}};  // how long an offline user is remembered
     std::size_t offline_users_max = 100'000;             // of this shard; the oldest go first
     std::uint64_t hash_seed = 0;
+    /// Until then a uid without a record is kUnknown: after a crash nobody can tell who was online.
+    MonoTime unknown_until = MonoTime::min();
   };
 
   /// `wheel` is the shard's: lingering users wait on it with hooks of kind kLinger; it must
@@ -148,6 +150,7 @@ class PresenceRegistry {
   /// is left), nullopt when none is remembered.
   std::optional<MonoTime> forget_offline(MonoTime now, std::size_t budget);
 
+  /// A uid without a record is offline, or unknown before Options::unknown_until.
   [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;
 
   [[nodiscard]] std::size_t online_users() const noexcept;

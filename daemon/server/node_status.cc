@@ -25,11 +25,12 @@ std::int64_t unix_ms(const WallClockMapping& clock, MonoTime time) {
 
 }  // namespace
 
-NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer, std::uint64_t epoch,
-                       Duration tick)
+NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
+                       const NodeFacts& facts, Duration tick)
     : shards_(std::move(shards)),
       sequencer_(sequencer),
-      epoch_(epoch),
+      epoch_(facts.epoch),
+      grace_end_(facts.grace_end),
       tick_(tick),
       pulses_(shards_.size()) {}
 
@@ -102,13 +103,15 @@ nlohmann::json NodeStatus::status() const {
     stalls += shard->counters().stalls.value();
   }
   const auto seconds = [](Duration d) { return std::chrono::duration<double>(d).count(); };
+  const MonoTime now = MonoClock::now();
   const char* phase = "serving";
   std::string why;
   if (!ready(why)) phase = phase_.load() == Phase::kStarting ? "starting" : "draining";
   return {{"phase", phase},
           {"version", build_info().version},
           {"epoch", epoch_},
-          {"uptime_s", seconds(MonoClock::now() - started_)},
+          {"uptime_s", seconds(now - started_)},
+          {"restart_grace_s", seconds(now < grace_end_ ? grace_end_ - now : Duration{0})},
           {"shards", shards_.size()},
           {"tick_s", seconds(tick_)},
           {"connections", totals.connections},

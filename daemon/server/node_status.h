@@ -15,6 +15,7 @@
 #include "daemon/base/time.h"
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
+#include "daemon/server/options.h"
 #include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
 
@@ -34,7 +35,7 @@ class NodeStatus final : public StatusSource {
  public:
   enum class Phase : std::uint8_t { kStarting, kServing, kDraining };
 
-  NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer, std::uint64_t epoch,
+  NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer, const NodeFacts& facts,
              Duration tick);
 
   /// Where callbacks run, and the counters of what else there is; `event_log` may be null.
@@ -72,6 +73,7 @@ class NodeStatus final : public StatusSource {
   const std::vector<Shard*> shards_;
   const Sequencer& sequencer_;
   const std::uint64_t epoch_;
+  const MonoTime grace_end_;
   const Duration tick_;
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;

@@ -86,6 +86,7 @@ ShardOptions shard_options(const Config& config, const NodeFacts& facts, ShardIn
   registry.offline_retention = config.presence.offline_retention;
   registry.offline_users_max = per_shard(config.presence.offline_users_max, shards);
   registry.hash_seed = facts.hash_seed;
+  registry.unknown_until = facts.grace_end;
   return options;
 }
 

@@ -19,6 +19,8 @@ struct NodeFacts {
   std::uint64_t epoch = 1;
   std::uint64_t hash_seed = 0;
   MonoTime origin;  // of the ticks
+  /// The end of restart.grace: until then nobody can tell who was online. The past: no grace.
+  MonoTime grace_end = MonoTime::min();
 };
 
 /// How many shards and descriptors the connections asked for take, given the limit of this

@@ -121,6 +121,7 @@ void Server::make_shards() {
   facts_.epoch = epoch_store_->epoch();
   facts_.hash_seed = random_seed();
   facts_.origin = MonoClock::now();
+  if (epoch_store_->after_crash()) facts_.grace_end = facts_.origin + config_.restart.grace;
   sequencer_ = std::make_unique<Sequencer>(
       Sequencer::Options{.shards = facts_.plan.shards,
                          .epoch = facts_.epoch,
@@ -134,7 +135,7 @@ void Server::make_shards() {
   }
   for (auto& shard : shards_)
     shard->connect(peers);
-  status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts_.epoch, config_.presence.tick);
+  status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts_, config_.presence.tick);
   if (config_.http.enabled) {
     http_ = std::make_unique<HttpServer>(http_options(config_), make_routes(*status_));
   }
@@ -152,6 +153,7 @@ void Server::run() {
   write_ports_file();
   status_->set_phase(NodeStatus::Phase::kServing);
   announce();
+  served_ = true;
   do_wait_signal();
   unblock_all_signals_in_this_thread();
   io_.run();
@@ -263,6 +265,12 @@ void Server::write_ports_file() const {
 void Server::announce() const {
   log::info("start", "pulsewheeld {}, epoch {}: {}", build_info().version, epoch_store_->epoch(),
             facts_.plan.reason);
+  if (epoch_store_->after_crash()) {
+    log::warn("start",
+              "the run before this one did not stop in order: users of whom nothing is known are "
+              "unknown for {} s (restart.grace)",
+              std::chrono::duration<double>(config_.restart.grace).count());
+  }
   for (const BoundListener& bound : bound_) {
     log::info("start", "clients: {} port {}", bound.address, bound.port);
   }
@@ -369,8 +377,20 @@ void Server::finish() {
   sequencer_->stop();
   event_log_.reset();
   if (!config_.server.ports_file.empty()) ::unlink(config_.server.ports_file.c_str());
+  mark_end();
   if (draining_) log::info("stop", "stopped");
   io_.stop();
+}
+
+/// A run that served nobody leaves things as it found them.
+void Server::mark_end() noexcept {
+  const bool in_order = served_ ? draining_ : !epoch_store_->after_crash();
+  if (!in_order) return;
+  try {
+    epoch_store_->mark_end();
+  } catch (const std::exception& error) {
+    log::error("stop", "{}; the next start will take this one for a crash", error.what());
+  }
 }
 
 }  // namespace pulsewheel

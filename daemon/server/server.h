@@ -79,6 +79,7 @@ class Server final : private ShardObserver {
   void reload();
   void begin_drain();
   void finish();
+  void mark_end() noexcept;
 
   void on_statistics(ShardIndex shard) override;
   void on_drained(ShardIndex shard) override;
@@ -105,6 +106,7 @@ class Server final : private ShardObserver {
   };
   std::vector<BoundListener> bound_;
   std::size_t drained_shards_ = 0;
+  bool served_ = false;
   bool draining_ = false;
   bool finished_ = false;
 };

@@ -420,5 +420,74 @@ TEST(RememberedTest, BehindTheRetentionAUserIsOfflineAndNothingElse) {
   }));
 }
 
+// --- What nobody can tell -----------------------------------------------------------------------
+
+double grace_left(const Daemon& daemon) {
+  return Json::parse(daemon.get("/v1/status").body).at("restart_grace_s");
+}
+
+TEST(RestartGraceTest, BehindAKillAUidWithoutARecordIsUnknownUntilTheGraceIsOver) {
+  const TemporaryFolder folder;
+  { const Daemon killed({.state_dir = folder.path()}); }
+  const Daemon daemon({.sets = {"restart.grace=2s"}, .state_dir = folder.path()});
+  const Json nobody = user_of(daemon, "nobody");
+  EXPECT_EQ(nobody.at("state"), "unknown");
+  EXPECT_TRUE(nobody.at("since_ms").is_null());
+  EXPECT_GT(grace_left(daemon), 0);
+  EXPECT_LE(grace_left(daemon), 2);
+  Client client(daemon.port());
+  client.login("alice");
+  EXPECT_EQ(user_of(daemon, "alice").at("state"), "online");
+  client.send_logout();
+  static_cast<void>(client.expect(proto::FrameType::kLogoutAck));
+  EXPECT_TRUE(eventually([&] { return user_of(daemon, "alice").at("state") == "offline"; }));
+  EXPECT_TRUE(eventually([&] { return user_of(daemon, "nobody").at("state") == "offline"; }));
+  EXPECT_EQ(grace_left(daemon), 0);
+}
+
+TEST(RestartGraceTest, TheFirstStartHasNone) {
+  const Daemon daemon;
+  EXPECT_EQ(user_of(daemon, "nobody").at("state"), "offline");
+  EXPECT_EQ(grace_left(daemon), 0);
+}
+
+TEST(RestartGraceTest, BehindAStopThereIsNone) {
+  const TemporaryFolder folder;
+  {
+    Daemon stopped({.state_dir = folder.path()});
+    stopped.signal(SIGTERM);
+    ASSERT_EQ(stopped.wait(), 0);
+  }
+  const Daemon daemon({.state_dir = folder.path()});
+  EXPECT_EQ(user_of(daemon, "nobody").at("state"), "offline");
+}
+
+TEST(RestartGraceTest, BehindAStopInAHurryThereIsNone) {
+  const TemporaryFolder folder;
+  {
+    Daemon stopped({.sets = {"drain.window=10m"}, .state_dir = folder.path()});
+    Client client(stopped.port());
+    client.login("alice");
+    stopped.signal(SIGTERM);
+    ASSERT_TRUE(eventually([&] { return stopped.get("/readyz").status == 503; }));
+    stopped.signal(SIGTERM);
+    ASSERT_EQ(stopped.wait(), 0);
+  }
+  const Daemon daemon({.state_dir = folder.path()});
+  EXPECT_EQ(user_of(daemon, "alice").at("state"), "offline");
+}
+
+TEST(RestartGraceTest, AStartThatFailsLeavesThingsAsTheyWere) {
+  const Daemon other;
+  const std::string taken = "listener.0.port=" + std::to_string(other.port());
+  const TemporaryFolder folder;
+  ASSERT_EQ(Daemon::run_to_end({.sets = {taken}, .state_dir = folder.path()}).exit_code, 69);
+  { const Daemon killed({.state_dir = folder.path()}); }
+  ASSERT_EQ(Daemon::run_to_end({.sets = {taken}, .state_dir = folder.path()}).exit_code, 69);
+  const Daemon daemon({.state_dir = folder.path()});
+  EXPECT_EQ(user_of(daemon, "nobody").at("state"), "unknown");
+  EXPECT_EQ(Json::parse(daemon.get("/v1/status").body).at("epoch"), 4);
+}
+
 }  // namespace
 }  // namespace pulsewheel::test

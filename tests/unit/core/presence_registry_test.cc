@@ -699,6 +699,22 @@ TEST_F(PresenceRegistryTest, AChangeKeepsWhatTheNodeIs) {
 
 // Look-up.
 
+TEST_F(PresenceRegistryTest, AUidWithoutARecordIsUnknownUntilToldOtherwise) {
+  make({.unknown_until = at(60'000)});
+  EXPECT_EQ(state("nobody", 59'999), PresenceState::kUnknown);
+  EXPECT_EQ(state("nobody", 60'000), PresenceState::kOffline);
+}
+
+TEST_F(PresenceRegistryTest, AUidWithARecordIsKnownWhileOthersAreNot) {
+  make({.unknown_until = at(60'000)});
+  const UserRef alice = login("alice", session(1), 0).user;
+  login("bob", session(2), 0);
+  end(alice, session(1), CloseReason::kLogout, 1'000, 30'000);
+  EXPECT_EQ(state("alice", 1'000), PresenceState::kOffline);
+  EXPECT_EQ(state("bob", 1'000), PresenceState::kOnline);
+  EXPECT_EQ(registry().find("nobody", at(1'000)).since, std::nullopt);
+}
+
 TEST_F(PresenceRegistryTest, AnOnlineUsersLastSeenIsTheNewestThatWasReported) {
   const UserRef alice = login("alice", session(1), 0).user;
   login("alice", session(2), 1'000);
