@@ -61,6 +61,10 @@ std::size_t lingering_count(const SessionGroup& group) noexcept {
                                                 [](const auto& s) { return !s.live(); }));
 }
 
+std::size_t lingering_count(const UserRecord& user) noexcept {
+  return user.form == UserRecord::Form::kGroup ? lingering_count(*user.group) : 0;
+}
+
 SessionRecord* find_live(SessionGroup& group, SessionRef session) noexcept {
   for (SessionRecord& record : group.sessions) {
     if (record.live() && record.session == session) return &record;
@@ -378,9 +382,13 @@ bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatc
 
   // Shards read their clocks apart: a timeout may be reported before this shard's `now` has
   // reached the deadline. Nobody is early for that: the session waits for it like a closed one.
-  const bool has_deadline =
-      end.reason == CloseReason::kTimeout || (r.options.linger && lingers(end.reason));
-  if (has_deadline && end.deadline > now) {
+  //
+  // A deadline that has passed waits for the wheel too: the user may have come back before it, and
+  // that LOGIN not be read yet. Who hands in the hook makes sure of that. Of a silent session its
+  // shard has done so already, but for others of the user that have run out it has not.
+  const bool silent = end.reason == CloseReason::kTimeout;
+  const bool has_deadline = silent || (r.options.linger && lingers(end.reason));
+  if (has_deadline && (end.deadline > now || !silent || lingering_count(user) > 0)) {
     r.linger(index, end);
     return true;
   }

@@ -74,10 +74,11 @@ struct UserView {
 /// Each change of state pushes exactly one edge to the batch passed in.
 ///
 /// A session that ends with a lingering reason stays in the set, without a connection, until its
-/// deadline. At most one lingering session stays per device label (no label counts as one): the
-/// one with the latest deadline; a new login with that label replaces it. So a client that comes
-/// back and then logs out is offline at once, and its old connection's linger does not outlive
-/// the logout.
+/// deadline comes round on the wheel, also where the deadline has passed already: only then is it
+/// known that the user is not coming back through another shard. At most one lingering session
+/// stays per device label (no label counts as one): the one with the latest deadline; a new login
+/// with that label replaces it. So a client that comes back and then logs out is offline at once,
+/// and its old connection's linger does not outlive the logout.
 ///
 /// Of two sessions that had run out by the time the user went offline, the later one gives the edge
 /// its reason and `due`. At most sessions_per_user_max sessions linger beside the live ones; the
@@ -126,13 +127,14 @@ class PresenceRegistry {
   /// Removes a session, or lets it linger. A late end of a session that was taken over, or of a
   /// user that is gone, changes nothing: returns false. A timeout that is reported while `now` is
   /// still before its deadline (shards read their clocks apart) is not early: it lingers until
-  /// then. O(sessions of the user).
+  /// then. Else the caller knows that nothing of this user had arrived unread at the deadline of a
+  /// timeout, as for expire_lingering(). O(sessions of the user).
   bool end_session(const SessionEnd& end, MonoTime now, EdgeBatch& edges);
 
   /// The lingering deadline of the user that `hook` (kind kLinger, just expired and taken off its
-  /// list) belongs to has come: drops what is due at `now`; an edge when nobody is left, else
-  /// arms the hook again. Never early: a hook handed in before its time is armed again. The hook
-  /// may be gone afterwards.
+  /// list) belongs to has come, and no LOGIN that had arrived by then is unread: drops what is due
+  /// at `now`; an edge when nobody is left, else arms the hook again. Never early: a hook handed in
+  /// before its time is armed again. The hook may be gone afterwards.
   void expire_lingering(TimerHook& hook, MonoTime now, EdgeBatch& edges);
 
   /// Ends all sessions of a user at once. The live ones are appended to `live`, to be closed by

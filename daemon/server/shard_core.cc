@@ -192,7 +192,7 @@ ShardCore::Next ShardCore::end_round() noexcept {
     return {.at_once = true, .wakeup = std::nullopt};
   }
   const auto next = wheel_.next_wakeup();
-  if (next) expected_ = options_.clock.begin_of(*next);
+  if (next) expected_ = std::max(began_, options_.clock.begin_of(*next));
   return {.at_once = false, .wakeup = next};
 }
 

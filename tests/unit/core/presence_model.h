@@ -86,9 +86,11 @@ class PresenceModel {
     return taken_over;
   }
 
-  /// The ways in which the user may have gone offline by this end; empty: still online.
+  /// The ways in which the user may have gone offline by this end; empty: still online. Where
+  /// another session has run out, the registry may know of it still, and wait for the wheel, or
+  /// not: `waited` says that it made no edge.
   std::vector<Ending> end(const std::string& uid, SessionRef ref, CloseReason reason,
-                          MonoTime last_packet, MonoTime deadline, MonoTime now) {
+                          MonoTime last_packet, MonoTime deadline, MonoTime now, bool waited) {
     User& user = users_.at(uid);
     const auto it = std::find_if(user.sessions.begin(), user.sessions.end(),
                                  [&](const Session& s) { return s.live && s.ref == ref; });
@@ -102,9 +104,11 @@ class PresenceModel {
     if (reason == CloseReason::kKicked) edge = EdgeReason::kKicked;
     static const std::set<CloseReason> kFinal{CloseReason::kLogout, CloseReason::kTakenOver,
                                               CloseReason::kKicked};
-    const bool waits =
-        reason == CloseReason::kTimeout || (options_.linger && kFinal.count(reason) == 0);
-    if (waits && deadline > now) {
+    const bool silent = reason == CloseReason::kTimeout;
+    const bool waits = silent || (options_.linger && kFinal.count(reason) == 0);
+    const bool others_linger = std::any_of(user.sessions.begin(), user.sessions.end(),
+                                           [](const Session& s) { return !s.live; });
+    if (waits && (deadline > now || !silent || (others_linger && waited))) {
       session.live = false;
       session.last_packet = last_packet;
       session.deadline = deadline;
@@ -124,14 +128,14 @@ class PresenceModel {
   /// empty: must not end yet.
   [[nodiscard]] std::vector<Ending> ran_out(const std::string& uid, MonoTime now) const {
     const User& user = users_.at(uid);
+    // The latest; or one that ended behind all later ones, which nobody had to remember then.
     std::vector<Ending> endings;
-    MonoTime latest = MonoTime::min();
-    for (const Session& s : user.sessions) {
-      if (alive(s, now)) return {};
-      latest = std::max(latest, s.deadline);
-    }
-    for (const Session& s : user.sessions) {
-      if (s.deadline == latest) endings.push_back({s.ending, latest});
+    MonoTime latest_behind = MonoTime::min();
+    for (auto s = user.sessions.rbegin(); s != user.sessions.rend(); ++s) {
+      if (alive(*s, now)) return {};
+      if (s->deadline < latest_behind) continue;
+      endings.push_back({s->ending, s->deadline});
+      latest_behind = s->deadline;
     }
     return endings;
   }
@@ -185,12 +189,14 @@ class PresenceModel {
 
  private:
   void add_lingering(User& user, const Session& session, MonoTime now) {
-    // Of what lingers with one label, the latest stays.
+    // Of what lingers with one label, the latest stays; what has run out may be forgotten or not.
     for (const Session& s : user.sessions) {
-      if (!s.live && s.device == session.device && s.deadline > session.deadline) return;
+      if (s.live || s.device != session.device || s.deadline <= now) continue;
+      if (s.deadline > session.deadline) return;
     }
     std::erase_if(user.sessions, [&](const Session& s) {
-      return !s.live && (s.device == session.device || s.deadline < now - kNoLongerOfAccount);
+      const bool superseded = s.device == session.device && s.deadline <= session.deadline;
+      return !s.live && (superseded || s.deadline < now - kNoLongerOfAccount);
     });
     user.sessions.push_back(session);
     // What has run out may still give its reason to the end of the user, but needs no place.

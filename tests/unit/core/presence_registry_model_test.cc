@@ -219,8 +219,8 @@ class Duel {
 
   void end_session(const std::string& uid, const SessionEnd& end) {
     ASSERT_TRUE(registry_.end_session(end, now_, edges_));
-    const auto endings =
-        model_.end(uid, end.session, end.reason, end.last_packet, end.deadline, now_);
+    const auto endings = model_.end(uid, end.session, end.reason, end.last_packet, end.deadline,
+                                    now_, edges_.empty());
     remember({uid, end});
     if (endings.empty()) {
       EXPECT_TRUE(edges_.empty());

@@ -159,13 +159,25 @@ TEST_F(PresenceRegistryTest, WithLingerOffAClosedConnectionEndsAtOnce) {
   EXPECT_EQ(edge.due, at(5'000));
 }
 
-TEST_F(PresenceRegistryTest, AConnectionThatClosesAtItsDeadlineEndsAtOnce) {
+TEST_F(PresenceRegistryTest, AConnectionWhoseCloseIsReadAfterItsDeadlineWaitsForTheWheel) {
   const UserRef user = login("alice", session(1), 0).user;
   drop_edges();
   EXPECT_TRUE(end(user, session(1), CloseReason::kPeerClosed, 30'000, 30'000));
+  EXPECT_TRUE(edges_.empty());
+  advance(30'000);
   const Edge edge = only_edge();
   EXPECT_EQ(edge.reason, EdgeReason::kDisconnect);
   EXPECT_EQ(edge.due, at(30'000));
+}
+
+TEST_F(PresenceRegistryTest, ALoginBehindACloseThatWasReadLateIsNoEdge) {
+  const UserRef user = login("alice", session(1), 0).user;
+  drop_edges();
+  advance(70'000);
+  EXPECT_TRUE(end(user, session(1), CloseReason::kPeerClosed, 70'000, 30'000));
+  login("alice", session(2), 70'000);  // came back at 20'000, through a shard that was stalled
+  advance(71'000);
+  EXPECT_TRUE(edges_.empty());
 }
 
 TEST_F(PresenceRegistryTest, ALoginWhileLingeringIsNoEdgeAndDisarmsTheHook) {
@@ -248,6 +260,8 @@ TEST_F(PresenceRegistryTest, OfTwoSessionsThatHaveBothRunOutTheLaterGivesTheReas
   drop_edges();
   // The silent session's end arrives before the hook of the lingering one comes round.
   EXPECT_TRUE(end(user, session(1), CloseReason::kTimeout, 30'300, 30'100));
+  EXPECT_TRUE(edges_.empty()) << "the phone may be coming back";
+  advance(31'000);
   const Edge edge = only_edge();
   EXPECT_EQ(edge.reason, EdgeReason::kDisconnect);
   EXPECT_EQ(edge.due, at(30'200));

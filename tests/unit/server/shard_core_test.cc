@@ -220,6 +220,27 @@ TEST_F(ShardCoreTest, CountsNoStallWhenARoundIsLateByATick) {
   EXPECT_TRUE(shard.stalls.empty());
 }
 
+TEST_F(ShardCoreTest, CountsNoStallForWorkThatLiesInThePast) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
+  shard.turn(at(milliseconds{40'950}));  // its deadline passed long ago
+  shard.turn(at(milliseconds{41'900}));
+  EXPECT_TRUE(shard.stalls.empty());
+}
+
+TEST_F(ShardCoreTest, AsksEverybodyToReadAlsoWhereACloseWasReadLate) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.turn(at(seconds{69}));
+  shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
+  shard.turn(at(seconds{70}));
+  EXPECT_EQ(edges(), 1U) << "the user may have come back meanwhile";
+  for (int i = 0; i < 4; ++i)
+    shard.turn(at(seconds{70}));
+  EXPECT_EQ(shard.fences, 1);
+  ASSERT_EQ(edges(), 2U);
+  EXPECT_EQ(shard.core.edges().at(1).reason, EdgeReason::kDisconnect);
+}
+
 TEST_F(ShardCoreTest, KickTellsTheLiveSessionsAndMakesOneEdge) {
   FakeSession& phone = online("alice", at(seconds{1}));
   FakeSession& laptop = online("alice", at(seconds{1}));
