@@ -137,7 +137,7 @@ ShardCore::Due& ShardCore::due_at(MonoTime deadline) noexcept {
 void ShardCore::finish_due(MonoTime now) {
   if (stalled_) return;
   if (!fence_.running() && !waiting_.empty()) raise_fence();
-  for (std::size_t i = 0; i < options_.expiry_budget && !ready_.empty(); ++i) {
+  for (std::size_t i = 0; i < expiry_budget_ && !ready_.empty(); ++i) {
     if (TimerHook* const hook = ready_.lingering.pop_front()) {
       registry_.expire_lingering(*hook, now, edges_);
     } else {
