@@ -184,9 +184,23 @@ struct PresenceRegistry::Impl {
   /// Drops all sessions of an online user.
   void go_offline(UserIndex index, Ending ending, MonoTime last_seen, MonoTime now,
                   EdgeBatch& edges);
+  /// Notes that the user's deadline may be another one. Room for it is made by reserve_change().
+  void mark_changed(UserIndex index) noexcept;
+  /// Room for one more user in what tracks deadlines. What throws has changed nothing.
+  void reserve_change();
+  [[nodiscard]] MonoTime deadline_of(UserIndex index) const noexcept;
+  /// The group of an online user, with the deadline that is known of a plain session.
+  SessionGroup& expand(UserIndex index);
   /// After each change of a group: its hook waits for the latest lingering deadline, or is idle
   /// when there is none; and a group of one plain session becomes just that.
   void settle(UserIndex index) noexcept;
+
+  /// What is kept of a user with track_deadlines, by slot.
+  struct Tracked {
+    MonoTime plain_deadline;  // of a session that stands in the record itself
+    MonoTime taken;           // as last taken; the epoch: never
+    bool changed = false;     // is in `changes`
+  };
 
   Options options;
   TimeWheel& wheel;
@@ -197,7 +211,43 @@ struct PresenceRegistry::Impl {
   std::size_t lingering = 0;
   std::size_t live = 0;
   UserIndex shutdown_cursor = 0;
+  std::vector<Tracked> tracked;    // by slot; empty without track_deadlines
+  std::vector<UserIndex> changes;  // oldest first
+  std::size_t changes_taken = 0;   // those before it are done
 };
+
+void PresenceRegistry::Impl::reserve_change() {
+  if (!options.track_deadlines) return;
+  // By doubling: a reserve() of just what is needed would copy everything each time.
+  const std::size_t slots = std::size_t{table.slots()} + 1;
+  if (tracked.size() < slots) tracked.resize(std::max(slots, 2 * tracked.size()));
+  if (changes.size() == changes.capacity())
+    changes.reserve(std::max<std::size_t>(64, 2 * changes.size()));
+}
+
+void PresenceRegistry::Impl::mark_changed(UserIndex index) noexcept {
+  if (!options.track_deadlines || tracked[index].changed) return;
+  tracked[index].changed = true;
+  changes.push_back(index);
+}
+
+MonoTime PresenceRegistry::Impl::deadline_of(UserIndex index) const noexcept {
+  const UserRecord& user = table.at(index);
+  if (user.form != UserRecord::Form::kGroup) return tracked[index].plain_deadline;
+  MonoTime latest = MonoTime::min();
+  for (const SessionRecord& session : user.group->sessions)
+    latest = std::max(latest, session.deadline);
+  return latest;
+}
+
+SessionGroup& PresenceRegistry::Impl::expand(UserIndex index) {
+  const bool was_plain = table.at(index).form == UserRecord::Form::kPlain;
+  SessionGroup& group = table.expand(index);
+  if (was_plain && options.track_deadlines) {
+    group.sessions.front().deadline = tracked[index].plain_deadline;
+  }
+  return group;
+}
 
 LoginVerdict PresenceRegistry::Impl::admit(UserIndex index,
                                            std::string_view device) const noexcept {
@@ -212,6 +262,7 @@ LoginVerdict PresenceRegistry::Impl::admit(UserIndex index,
 UserIndex PresenceRegistry::Impl::go_online(UserIndex index, std::string_view uid,
                                             SessionRecord&& session, MonoTime now,
                                             EdgeBatch& edges) {
+  const MonoTime deadline = session.deadline;
   const bool created = index == kNobody;
   if (created) index = table.create(uid);
   UserRecord& user = table.at(index);
@@ -240,11 +291,16 @@ UserIndex PresenceRegistry::Impl::go_online(UserIndex index, std::string_view ui
   user.last_seen = last_seen;
   ++online;
   ++live;
+  if (options.track_deadlines) {
+    tracked[index].plain_deadline = deadline;
+    tracked[index].taken = {};
+  }
+  mark_changed(index);
   return index;
 }
 
 std::optional<SessionRef> PresenceRegistry::Impl::join(UserIndex index, SessionRecord&& session) {
-  auto& sessions = table.expand(index).sessions;
+  auto& sessions = expand(index).sessions;
   sessions.reserve(sessions.size() + 1);
 
   UserRecord& user = table.at(index);
@@ -262,11 +318,12 @@ std::optional<SessionRef> PresenceRegistry::Impl::join(UserIndex index, SessionR
   if (live_before == 0) --lingering;
   if (!taken_over) ++live;
   settle(index);
+  mark_changed(index);
   return taken_over;
 }
 
 void PresenceRegistry::Impl::linger(UserIndex index, const SessionEnd& end) {
-  SessionGroup& group = table.expand(index);
+  SessionGroup& group = expand(index);
 
   UserRecord& user = table.at(index);
   user.last_seen = std::max(user.last_seen, end.last_packet);
@@ -280,6 +337,7 @@ void PresenceRegistry::Impl::linger(UserIndex index, const SessionEnd& end) {
   --live;
   if (live_count(user) == 0) ++lingering;
   settle(index);
+  mark_changed(index);
 }
 
 void PresenceRegistry::Impl::drop(UserIndex index, const SessionEnd& end) noexcept {
@@ -291,6 +349,7 @@ void PresenceRegistry::Impl::drop(UserIndex index, const SessionEnd& end) noexce
   --live;
   if (live_count(user) == 0) ++lingering;
   settle(index);
+  mark_changed(index);
 }
 
 void PresenceRegistry::Impl::go_offline(UserIndex index, Ending ending, MonoTime last_seen,
@@ -315,8 +374,14 @@ void PresenceRegistry::Impl::go_offline(UserIndex index, Ending ending, MonoTime
 }
 
 void PresenceRegistry::Impl::settle(UserIndex index) noexcept {
-  table.compact(index);
   UserRecord& user = table.at(index);
+  if (user.form == UserRecord::Form::kGroup) {
+    const MonoTime deadline = user.group->sessions.front().deadline;
+    table.compact(index);
+    if (user.form == UserRecord::Form::kPlain && options.track_deadlines) {
+      tracked[index].plain_deadline = deadline;
+    }
+  }
   if (user.form != UserRecord::Form::kGroup) return;
   SessionGroup& group = *user.group;
   std::optional<MonoTime> latest;
@@ -351,6 +416,7 @@ const PresenceRegistry::Options& PresenceRegistry::options() const noexcept {
 LoginDecision PresenceRegistry::login(const LoginRequest& request, MonoTime now, EdgeBatch& edges) {
   Impl& r = *impl_;
   PULSEWHEEL_CHECK(!request.uid.empty() && request.session.generation != 0);
+  r.reserve_change();
   UserIndex index = r.table.find(request.uid);
   LoginDecision decision;
   decision.verdict = r.admit(index, request.device);
@@ -361,7 +427,7 @@ LoginDecision PresenceRegistry::login(const LoginRequest& request, MonoTime now,
                         .id = decision.session_id,
                         .login_at = request.at,
                         .last_packet = request.at,
-                        .deadline = {},
+                        .deadline = request.deadline,
                         .device = std::string(request.device)};
   if (r.is_online(index)) {
     decision.taken_over = r.join(index, std::move(session));
@@ -379,6 +445,7 @@ bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatc
   if (end.user.shard != r.options.shard || !r.table.holds(index, end.user.generation)) return false;
   const UserRecord& user = r.table.at(index);
   if (!holds_live(user, end.session)) return false;
+  r.reserve_change();
 
   // Shards read their clocks apart: a timeout may be reported before this shard's `now` has
   // reached the deadline. Nobody is early for that: the session waits for it like a closed one.
@@ -464,6 +531,60 @@ std::optional<MonoTime> PresenceRegistry::forget_offline(MonoTime now, std::size
     r.table.forget(oldest);
   }
   return std::nullopt;
+}
+
+bool PresenceRegistry::touch(const SessionTouch& touch) {
+  Impl& r = *impl_;
+  const UserIndex index = touch.user.index;
+  if (touch.user.shard != r.options.shard || !r.table.holds(index, touch.user.generation)) {
+    return false;
+  }
+  UserRecord& user = r.table.at(index);
+  if (!holds_live(user, touch.session)) return false;
+  r.reserve_change();
+  if (user.form == UserRecord::Form::kPlain) {
+    r.tracked[index].plain_deadline = touch.deadline;
+  } else {
+    find_live(*user.group, touch.session)->deadline = touch.deadline;
+  }
+  user.last_seen = std::max(user.last_seen, touch.last_packet);
+  r.mark_changed(index);
+  return true;
+}
+
+bool PresenceRegistry::deadlines_changed() const noexcept {
+  return !impl_->changes.empty();
+}
+
+bool PresenceRegistry::take_deadlines(std::size_t budget, DeadlineBatch& out) {
+  Impl& r = *impl_;
+  for (; budget > 0 && r.changes_taken < r.changes.size(); --budget) {
+    const UserIndex index = r.changes[r.changes_taken];
+    Impl::Tracked& tracked = r.tracked[index];
+    const UserRecord& user = r.table.at(index);
+    if (user.online()) {
+      const MonoTime deadline = r.deadline_of(index);
+      if (deadline != tracked.taken) out.push({user.uid(), deadline, user.last_seen});
+      tracked.taken = deadline;
+    }
+    tracked.changed = false;
+    ++r.changes_taken;
+  }
+  if (r.changes_taken < r.changes.size()) return false;
+  r.changes.clear();
+  r.changes_taken = 0;
+  return true;
+}
+
+bool PresenceRegistry::list_deadlines(std::uint32_t* cursor, std::size_t budget,
+                                      DeadlineBatch& out) const {
+  const Impl& r = *impl_;
+  for (; budget > 0 && *cursor < r.table.slots(); --budget, ++*cursor) {
+    if (!r.is_online(*cursor)) continue;
+    const UserRecord& user = r.table.at(*cursor);
+    out.push({user.uid(), r.deadline_of(*cursor), user.last_seen});
+  }
+  return *cursor < r.table.slots();
 }
 
 UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {

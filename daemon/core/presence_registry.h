@@ -14,6 +14,7 @@
 #include "daemon/core/close_reason.h"
 #include "daemon/core/edge.h"
 #include "daemon/core/time_wheel.h"
+#include "daemon/core/user_deadline.h"
 
 namespace pulsewheel {
 
@@ -23,12 +24,21 @@ struct LoginRequest {
   std::string_view device;  // 0 to 64 bytes; empty: no label
   SessionRef session;       // the session that asks
   MonoTime at;              // when its LOGIN arrived: the session's first proof of life
+  MonoTime deadline{};      // `at` + its timeout; looked at with track_deadlines only
 };
 
 enum class LoginVerdict : std::uint8_t {
   kAccepted,
   kTooManySessions,  // presence.sessions_per_user_max live sessions of this user already
   kServerFull,       // presence.users_max users already
+};
+
+/// What a session's shard knows newer than the user's home: see PresenceRegistry::touch().
+struct SessionTouch {
+  UserRef user;
+  SessionRef session;
+  MonoTime last_packet;
+  MonoTime deadline;  // last packet + its negotiated timeout
 };
 
 struct LoginDecision {
@@ -59,7 +69,7 @@ struct UserSession {
   bool lingering = false;
   MonoTime login_at;
   MonoTime last_packet;  // exact for a lingering session; the login for a live one (ask its shard)
-  MonoTime deadline;     // of a lingering session
+  MonoTime deadline;     // of a lingering session; of a live one as last touched, or the epoch
 };
 
 struct UserView {
@@ -104,6 +114,9 @@ class PresenceRegistry {
     std::uint64_t hash_seed = 0;
     /// Until then a uid without a record is kUnknown: after a crash nobody can tell who was online.
     MonoTime unknown_until = MonoTime::min();
+    /// Keep each online user's deadline, for a mirror or a snapshot: 24 B a user, and the sessions'
+    /// shards have to touch(). Fixed.
+    bool track_deadlines = false;
   };
 
   /// `wheel` is the shard's: lingering users wait on it with hooks of kind kLinger; it must
@@ -151,6 +164,25 @@ class PresenceRegistry {
   /// was lowered, at most `budget`. The time at which the next one is due (in the past while work
   /// is left), nullopt when none is remembered.
   std::optional<MonoTime> forget_offline(MonoTime now, std::size_t budget);
+
+  // --- With track_deadlines ---
+
+  /// A live session has had packets: notes its deadline and the user's last_seen. False for a
+  /// session or user that is gone. O(sessions of the user).
+  bool touch(const SessionTouch& touch);
+
+  /// Whether take_deadlines() has something to say.
+  [[nodiscard]] bool deadlines_changed() const noexcept;
+
+  /// Appends the users who are online and whose deadline is another than when it was last taken:
+  /// those of at most `budget` changes, oldest first. Several changes of a user count once, and
+  /// who is offline by now is left out. False while changes are left.
+  bool take_deadlines(std::size_t budget, DeadlineBatch& out);
+
+  /// Appends the online users in `budget` slots from `*cursor` on (0 at first), whether changed or
+  /// not, and moves the cursor. False when all slots have been seen. Users who come and go in
+  /// between may be in it or not, all others are, once.
+  bool list_deadlines(std::uint32_t* cursor, std::size_t budget, DeadlineBatch& out) const;
 
   /// A uid without a record is offline, or unknown before Options::unknown_until.
   [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;
