@@ -247,11 +247,13 @@ constexpr Key<Config> kSectionKeys[] = {
         "events.offline_path", kOptionalPath,
         kOnRestart, "When set, offline edges go to this file and only online edges to path."),
     key<&C::events, &C::Events::rotate_size>(
-        "events.rotate_size", SizeKind{4'096, std::int64_t{1} << 40}, kOnRestart,
+        "events.rotate_size", SizeKind{4'096, std::int64_t{1} << 40}, kOnReload,
         "A file that has grown past this is renamed to .1, an older .1 to .2, and so on."),
-    key<&C::events, &C::Events::rotate_keep>("events.rotate_keep", IntegerKind{0, 100}, kOnRestart,
-                                             "Renamed files that are kept; older ones are deleted. "
-                                             "0: a file that is full starts over."),
+    key<&C::events, &C::Events::rotate_keep>(
+        "events.rotate_keep", IntegerKind{0, 100}, kOnReload,
+        "Renamed files that are kept; older ones are deleted. "
+        "0: a file that is full starts over. Those kept under a greater number stay after a "
+        "reload."),
     key<&C::events, &C::Events::queue_max>(
         "events.queue_max", IntegerKind{1, 100 * kMillion}, kOnRestart,
         "Edges that may wait for a slow disk. Those beyond it are dropped and counted; presence "

@@ -99,6 +99,12 @@ std::error_code LineFile::reopen() {
   return {};
 }
 
+void LineFile::set_rotation(std::uint64_t bytes, std::uint32_t keep) noexcept {
+  options_.rotate_bytes = bytes;
+  options_.rotate_keep = keep;
+  rotate_at_ = bytes;
+}
+
 void LineFile::adopt(int descriptor) {
   close_own();
   fd_ = descriptor;

@@ -54,6 +54,10 @@ class LineFile {
   /// After an error that a new descriptor may cure, the next call opens the path again first.
   Result write(std::string_view lines);
 
+  /// From the next write on, Options::rotate_bytes and rotate_keep are these. Files that were
+  /// rotated under a greater `keep` stay.
+  void set_rotation(std::uint64_t bytes, std::uint32_t keep) noexcept;
+
   /// Opens the path again. On failure the old descriptor stays in use. No effect on an inherited
   /// descriptor.
   std::error_code reopen();
@@ -111,6 +115,9 @@ class LineOutput {
   void retry_now() noexcept;
 
   void reopen();
+  void set_rotation(std::uint64_t bytes, std::uint32_t keep) noexcept {
+    file_.set_rotation(bytes, keep);
+  }
 
   [[nodiscard]] std::uint64_t errors() const noexcept { return errors_ + file_.rotate_errors(); }
 

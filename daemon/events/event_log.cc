@@ -80,6 +80,7 @@ class EventLog::Writer : public std::enable_shared_from_this<Writer> {
 
   // Any thread.
   void reopen() noexcept;
+  void set_rotation(std::uint64_t bytes, std::uint32_t keep);
   void add_to(Stats& stats) const noexcept;
 
  private:
@@ -110,6 +111,11 @@ class EventLog::Writer : public std::enable_shared_from_this<Writer> {
   Mutex mutex_;
   std::deque<Chunk> queue_ PULSEWHEEL_GUARDED_BY(mutex_);
   std::optional<MonoTime> stop_by_ PULSEWHEEL_GUARDED_BY(mutex_);
+  struct Rotation {
+    std::uint64_t bytes;
+    std::uint32_t keep;
+  };
+  std::optional<Rotation> rotation_wanted_ PULSEWHEEL_GUARDED_BY(mutex_);
   std::atomic<bool> reopen_wanted_{false};
   WakeFlag wake_;
 
@@ -213,6 +219,12 @@ void EventLog::Writer::reopen() noexcept {
   wake_.raise();
 }
 
+/// The writing thread takes it over before it takes the next edges; it need not wake for it.
+void EventLog::Writer::set_rotation(std::uint64_t bytes, std::uint32_t keep) {
+  const MutexLock lock(mutex_);
+  rotation_wanted_ = Rotation{bytes, keep};
+}
+
 void EventLog::Writer::add_to(Stats& stats) const noexcept {
   const std::uint64_t gone = written_.value() + discarded_.value();
   const std::uint64_t accepted = accepted_.value();
@@ -252,6 +264,9 @@ void EventLog::Writer::fill_buffer() {
 bool EventLog::Writer::have_chunk() {
   if (current_) return true;
   const MutexLock lock(mutex_);
+  if (const auto rotation = std::exchange(rotation_wanted_, std::nullopt)) {
+    output_.set_rotation(rotation->bytes, rotation->keep);
+  }
   if (queue_.empty()) return false;
   current_ = std::move(queue_.front());
   queue_.pop_front();
@@ -350,6 +365,11 @@ void EventLog::on_gap(const SequenceGap& gap) {
 void EventLog::reopen() noexcept {
   for (const auto& writer : writers_)
     writer->reopen();
+}
+
+void EventLog::set_rotation(std::uint64_t bytes, std::uint32_t keep) {
+  for (const auto& writer : writers_)
+    writer->set_rotation(bytes, keep);
 }
 
 EventLog::Stats EventLog::stats() const noexcept {

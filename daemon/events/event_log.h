@@ -61,6 +61,10 @@ class EventLog final : public EdgeSink {
   /// use.
   void reopen() noexcept;
 
+  /// Options::rotate_bytes and rotate_keep are these from the next write on. Any thread; never
+  /// blocks for long.
+  void set_rotation(std::uint64_t bytes, std::uint32_t keep);
+
   struct Stats {
     std::uint64_t written = 0;  // edges
     std::uint64_t dropped = 0;  // edges, by this log or told to it as a gap

@@ -318,6 +318,7 @@ void Server::reload() {
   const log::Options log = log_options(config_);
   log::set_level(log.level);
   log::set_lines_per_second_max(log.lines_per_second_max);
+  if (event_log_) event_log_->set_rotation(config_.events.rotate_size, config_.events.rotate_keep);
   for (auto& shard : shards_) {
     shard->post(
         [&shard = *shard, options = shard_options(config_, facts_, shard->options().index)] {

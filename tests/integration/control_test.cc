@@ -280,6 +280,33 @@ TEST(ReloadTest, ChangesWhatIsLogged) {
   EXPECT_THAT(daemon.log(), Not(HasSubstr("44s")));
 }
 
+TEST(ReloadTest, ADrainTakesTheNewWindow) {
+  Daemon daemon({.config = with("drain.window = \"10m\"\n")});
+  std::vector<Client> clients;
+  for (int i = 0; i < 50; ++i) {
+    clients.emplace_back(daemon.port());
+    clients.back().login("user-" + std::to_string(i));
+  }
+  ASSERT_TRUE(daemon.reload(with("drain.window = \"0s\"\ndrain.retry_after = \"7s\"\n")));
+  daemon.signal(SIGTERM);
+  for (Client& client : clients) {
+    EXPECT_GE(client.expect_goaway().retry_after_ms, 7'000U);
+    client.close();
+  }
+  EXPECT_EQ(daemon.wait(), 0);  // long before the old window is over, or ctest ends the test
+}
+
+TEST(ReloadTest, TheEventLogTakesTheNewRotation) {
+  const Daemon daemon({.config = with("")});
+  ASSERT_TRUE(daemon.reload(with("events.rotate_size = \"4KiB\"\nevents.rotate_keep = 1\n")));
+  for (int i = 0; i < 60; ++i) {
+    Client client(daemon.port());
+    client.login("user-" + std::to_string(i));
+  }
+  EXPECT_TRUE(
+      eventually([&] { return std::filesystem::exists(daemon.state_dir() + "/events.jsonl.1"); }));
+}
+
 TEST(ReloadTest, IsRefusedWhileStopping) {
   const Daemon daemon({.config = with("drain.window = \"10m\"\n")});
   Client client(daemon.port());

@@ -184,6 +184,18 @@ TEST_F(LineFileTest, RotationWithoutKeptFilesStartsOver) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".1"));
 }
 
+TEST_F(LineFileTest, ChangedRotationHoldsFromTheNextWriteOn) {
+  LineFile file = open();
+  ASSERT_FALSE(file.write("abc\n").error);
+  file.set_rotation(4, 1);
+  EXPECT_FALSE(std::filesystem::exists(path_ + ".1"));
+  ASSERT_FALSE(file.write("def\n").error);
+  EXPECT_EQ(read_file(path_ + ".1"), "abc\ndef\n");
+  file.set_rotation(0, 0);
+  ASSERT_FALSE(file.write("ghi\njkl\n").error);
+  EXPECT_EQ(read_file(path_), "ghi\njkl\n");
+}
+
 TEST_F(LineFileTest, ARotationThatFailsIsCountedAndTheFileGoesOn) {
   std::filesystem::create_directory(path_ + ".1");  // a file cannot take its place
   options_.rotate_bytes = 4;

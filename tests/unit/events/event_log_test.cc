@@ -346,6 +346,16 @@ TEST_F(EventLogTest, AFileThatReachesItsSizeIsRotated) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".3"));
 }
 
+TEST_F(EventLogTest, ChangedRotationHoldsFromTheNextEdgesOn) {
+  EventLog log(options_);
+  Feeder feeder(log);
+  feeder.feed(1);
+  ASSERT_TRUE(eventually([&] { return log.stats().written == 1; }));
+  log.set_rotation(1, 1);
+  feeder.feed(1);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::exists(path_ + ".1"); }));
+}
+
 TEST_F(EventLogTest, ReopenFollowsTheNameAfterARename) {
   EventLog log(options_);
   Feeder feeder(log);
