@@ -253,6 +253,11 @@ TEST(ConfigReloadTest, RefusesAValueThatDoesNotGoWithOneThatTakesARestart) {
                           "greater than server.login_timeout = \"500ms\""));
 }
 
+TEST(ConfigReloadTest, BoundDoesNotHoldForWhatIsOff) {
+  const Config config = load_sets({"server.tcp_user_timeout=0s"});
+  EXPECT_EQ(apply_reload(config, config), config);
+}
+
 TEST(ConfigValueTextTest, IsTheTomlOfEveryKey) {
   const Config config;
   for (const KeyInfo& key : config_keys()) {
