@@ -353,6 +353,7 @@ void Session::postpone_deadline() noexcept {
 // --- The end ------------------------------------------------------------------------------------
 
 void Session::on_deadline(MonoTime now) {
+  if (end_unreported_) return on_report_due();
   if (finishing_) return release_socket();
   if (next_deadline() > now) return file_deadline();
   if (fsm_.deadline() > now) return on_write_deadline(now);
@@ -412,15 +413,44 @@ void Session::end_with(std::span<const std::byte> last_frame, CloseReason reason
 void Session::end(CloseReason reason) {
   if (closed()) return;
   fsm_.close();
+  close_reason_ = reason;
   shard_.counters.closes[static_cast<std::size_t>(reason)].add();
-  if (user_.generation != 0) {
-    shard_.host.session_ended({user_, ref(), reason, fsm_.last_packet(), fsm_.deadline()});
+  if (user_.generation != 0) report_end();
+}
+
+/// The news of an end must not be lost: the user would stay online for ever. Without memory for it
+/// the next tick tries again, whatever becomes of the connection meanwhile.
+void Session::report_end() noexcept {
+  try {
+    shard_.host.session_ended({user_, ref(), close_reason_, fsm_.last_packet(), fsm_.deadline()});
+    keep_for_report(false);
+  } catch (const std::bad_alloc&) {
+    keep_for_report(true);
+    shard_.wheel.arm(*this, shard_.wheel.now() + 1);
   }
+}
+
+/// A session with news outlives its connection.
+void Session::keep_for_report(bool keep) noexcept {
+  if (keep == end_unreported_) return;
+  end_unreported_ = keep;
+  keep ? add_reference() : drop_reference();
+}
+
+/// Of a session that finishes the hook was needed for the report: a tick was time enough.
+void Session::on_report_due() {
+  const SessionPtr self(*this);
+  report_end();
+  if (finishing_) release_socket();
 }
 
 void Session::end_and_close_later(CloseReason reason) {
   end(reason);
-  shard_.host.close_later(*this);
+  try {
+    shard_.host.close_later(*this);
+  } catch (const std::bad_alloc&) {
+    dismiss();
+  }
 }
 
 /// After the last frame: no more from us, and what still comes in is thrown away.
@@ -428,7 +458,9 @@ void Session::finish() {
   if (!socket_.is_open()) return;
   finishing_ = true;
   if (!backlog_) shut_down_sending();
-  shard_.wheel.arm(*this, shard_.clock.ceil(MonoClock::now() + shard_.options.finish_timeout));
+  if (!end_unreported_) {
+    shard_.wheel.arm(*this, shard_.clock.ceil(MonoClock::now() + shard_.options.finish_timeout));
+  }
   do_read();
 }
 
@@ -439,13 +471,25 @@ void Session::on_peer_closed(CloseReason reason) {
 
 void Session::release_socket() noexcept {
   if (!socket_.is_open()) return;
-  shard_.wheel.cancel(*this);
+  if (!end_unreported_) shard_.wheel.cancel(*this);
   shard_.counters.sessions.add(-1);
   drop_spill();
   drop_backlog();
   boost::system::error_code ignored;  // the descriptor is gone whatever close() says
   socket_.close(ignored);
   drop_reference();
+}
+
+void Session::abandon() noexcept {
+  const SessionPtr self(*this);
+  release_socket();
+  shard_.wheel.cancel(*this);
+  keep_for_report(false);
+}
+
+void Session::cut_off() {
+  end(CloseReason::kSlowConsumer);
+  release_socket();
 }
 
 // --- Writing ------------------------------------------------------------------------------------
@@ -484,14 +528,12 @@ void Session::queue(std::span<const std::byte> bytes) {
     if (is_first) backlog_ = std::make_unique<Backlog>();
     if (backlog_->append(bytes, shard_.options.backlog_bytes_max)) {
       shard_.counters.backlog_bytes.add(static_cast<std::int64_t>(bytes.size()));
-      do_wait_writable();
       if (is_first) on_progress();
-      return;
+      if (do_wait_writable()) return;
     }
   } catch (const std::bad_alloc&) {  // as good as a cap
   }
-  end(CloseReason::kSlowConsumer);
-  release_socket();
+  cut_off();
 }
 
 bool Session::Backlog::append(std::span<const std::byte> more, std::size_t waiting_max) {
@@ -506,20 +548,26 @@ bool Session::Backlog::append(std::span<const std::byte> more, std::size_t waiti
   return true;
 }
 
-void Session::do_wait_writable() {
-  if (write_waiting_) return;
+/// False where there is no memory to wait with.
+bool Session::do_wait_writable() noexcept {
+  if (write_waiting_) return true;
+  try {
+    socket_.async_wait(ShardSocket::wait_write,
+                       [self = SessionPtr(*this)](const boost::system::error_code& error) {
+                         self->on_writable(error);
+                       });
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   write_waiting_ = true;
-  socket_.async_wait(ShardSocket::wait_write,
-                     [self = SessionPtr(*this)](const boost::system::error_code& error) {
-                       self->on_writable(error);
-                     });
+  return true;
 }
 
 void Session::on_writable(const boost::system::error_code& error) {
   write_waiting_ = false;
   if (!socket_.is_open() || !backlog_) return;
   if (error || !send_backlog()) return on_peer_closed(CloseReason::kPeerReset);
-  if (backlog_) do_wait_writable();
+  if (backlog_ && !do_wait_writable()) cut_off();
 }
 
 /// Sends what the socket takes of the backlog. False when the connection has failed.

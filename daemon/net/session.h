@@ -40,6 +40,11 @@ using ShardSocket =
 /// A peer that does not read what it is sent has a backlog, which is bounded in bytes
 /// (backlog_bytes_max) and in time: while there is one, the hook waits for the keepalive deadline
 /// or the write deadline (the backlog's last progress + write_timeout), whichever is earlier.
+///
+/// Nothing throws out of a handler. Without memory for a long frame or a login the peer is refused,
+/// without memory for a backlog it is cut off as a slow consumer; keepalives, short messages and
+/// ends need none. The news of an end that its host cannot take is kept in the session, which
+/// offers it again each tick.
 class Session final : private TimerHook {
  public:
   /// `ref` is the slab slot that the session lives in.
@@ -75,6 +80,9 @@ class Session final : private TimerHook {
 
   /// Cancels what is pending and closes the descriptor. Idempotent.
   void release_socket() noexcept;
+
+  /// The same for the end of the shard: nobody has to hear of the session's end any more.
+  void abandon() noexcept;
 
   [[nodiscard]] const SessionFsm& fsm() const noexcept { return fsm_; }
   [[nodiscard]] SessionRef ref() const noexcept;
@@ -147,7 +155,7 @@ class Session final : private TimerHook {
   void send(std::span<const std::byte> bytes);
   std::optional<std::size_t> write_some(std::span<const std::byte> bytes) noexcept;
   void queue(std::span<const std::byte> bytes);
-  void do_wait_writable();
+  [[nodiscard]] bool do_wait_writable() noexcept;
   void on_writable(const boost::system::error_code& error);
   [[nodiscard]] bool send_backlog() noexcept;
   void on_progress() noexcept;
@@ -158,10 +166,14 @@ class Session final : private TimerHook {
   void fail(proto::ErrorCode code, CloseReason reason);
   void refuse_login(LoginVerdict verdict);
   void end(CloseReason reason);
+  void report_end() noexcept;
+  void keep_for_report(bool keep) noexcept;
+  void on_report_due();
   void end_and_close_later(CloseReason reason);
   void end_with(std::span<const std::byte> last_frame, CloseReason reason);
   void finish();
   void on_peer_closed(CloseReason reason);
+  void cut_off();
 
   [[nodiscard]] proto::Stage stage() const noexcept;
   [[nodiscard]] bool takes_frames() const noexcept;
@@ -178,11 +190,13 @@ class Session final : private TimerHook {
   std::uint32_t generation_;
   std::uint32_t discarded_ = 0;  // charged since the session closed; see kDiscardBytesMax
   std::uint16_t references_ = 0;
-  std::uint8_t filled_ = 0;     // bytes of buffer_
-  bool reading_ = false;        // a read is pending
-  bool write_waiting_ = false;  // a wait for writability is pending
-  bool send_failed_ = false;    // the connection is reset, and the next read says so
-  bool finishing_ = false;      // the last frame is sent or queued: nothing follows it
+  std::uint8_t filled_ = 0;                              // bytes of buffer_
+  CloseReason close_reason_ = CloseReason::kPeerClosed;  // valid once closed
+  bool reading_ : 1 = false;                             // a read is pending
+  bool write_waiting_ : 1 = false;                       // a wait for writability is pending
+  bool send_failed_ : 1 = false;     // the connection is reset, and the next read says so
+  bool finishing_ : 1 = false;       // the last frame is sent or queued: nothing follows it
+  bool end_unreported_ : 1 = false;  // the host has had no memory for it; holds a reference
   std::unique_ptr<Backlog> backlog_;
   std::unique_ptr<Spill> spill_;
   std::array<std::byte, kReadBufferSize> buffer_;

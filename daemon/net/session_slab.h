@@ -21,7 +21,7 @@ class SessionSlab {
   SessionSlab& operator=(const SessionSlab&) = delete;
 
   /// A session in a free slot. O(1), and an allocation each kChunkSize sessions of growth.
-  /// Throws std::bad_alloc; `socket` is then closed.
+  /// Throws std::bad_alloc; `socket` is left to the caller then, and nothing has changed.
   Session& create(ShardContext& shard, ShardSocket&& socket, MonoTime accepted);
 
   /// Destroys the session; its slot may be given out again, with another generation. O(1).
@@ -44,6 +44,7 @@ class SessionSlab {
     alignas(Session) std::byte bytes[sizeof(Session)];
   };
 
+  void add_slot();
   [[nodiscard]] std::byte* memory(std::uint32_t index) noexcept;
 
   std::vector<std::unique_ptr<Slot[]>> chunks_;

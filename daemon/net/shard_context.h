@@ -79,19 +79,23 @@ struct LoginSubmission {
   LoginTerms terms;
 };
 
-/// What a session asks of its shard. Called on the shard's thread.
+/// What a session asks of its shard. Called on the shard's thread. Where memory runs out a function
+/// without noexcept throws std::bad_alloc, and nothing has happened: the session copes.
 class SessionHost {
  public:
-  /// Asks the home shard; Session::on_login_decided() follows, never before this returns.
+  /// Asks the home shard; Session::on_login_decided() follows, never before this returns. The login
+  /// is refused if it throws.
   virtual void submit_login(const LoginSubmission& login) = 0;
-  /// A logged-in session ended. Exactly once for each accepted login.
+  /// A logged-in session ended. Exactly once for each accepted login; if it throws, it is called
+  /// again each tick, until it does not.
   virtual void session_ended(const SessionEnd& end) = 0;
-  /// Calls Session::dismiss() soon: deciding comes first, closing is paced behind.
+  /// Calls Session::dismiss() soon: deciding comes first, closing is paced behind. If it throws,
+  /// the session dismisses itself.
   virtual void close_later(Session& session) = 0;
   /// The last reference is gone: the session's memory may be given out again.
   virtual void destroy(Session& session) noexcept = 0;
   /// A peer broke the protocol: for one rate-limited log line.
-  virtual void report_refusal(const Session& session, proto::ErrorCode code) = 0;
+  virtual void report_refusal(const Session& session, proto::ErrorCode code) noexcept = 0;
 
  protected:
   ~SessionHost() = default;

@@ -195,8 +195,8 @@ void Shard::on_session_due(TimerHook& hook, MonoTime now) {
 
 /// Decisions come first: a close costs ten times as much.
 void Shard::close_later(Session& session) {
+  if (closing_.empty()) do_wait_close();
   closing_.emplace_back(session);
-  if (closing_.size() == 1) do_wait_close();
 }
 
 void Shard::do_wait_close() {
@@ -346,9 +346,12 @@ void Shard::destroy(Session& session) noexcept {
   slab_.destroy(session);
 }
 
-void Shard::report_refusal(const Session& session, proto::ErrorCode code) {
+void Shard::report_refusal(const Session& session, proto::ErrorCode code) noexcept {
   if (!log::would_log(log::Level::kInfo)) return;
-  log::info("refused", "{}: {}", session.peer_address(), proto::error_text(code));
+  try {
+    log::info("refused", "{}: {}", session.peer_address(), proto::error_text(code));
+  } catch (const std::bad_alloc&) {  // no line, then
+  }
 }
 
 void Shard::on_timer_failure(std::string_view timer, std::string_view what,
@@ -443,7 +446,7 @@ void Shard::end_all_sessions() {
   wakeup_timer_.cancel();
   closing_.clear();
   for (std::uint32_t slot = 0; slot < slab_.slots(); ++slot) {
-    if (Session* session = slab_.at(slot)) session->release_socket();
+    if (Session* session = slab_.at(slot)) session->abandon();
   }
   while (io_.poll_one() != 0) {  // the cancelled operations let go of their sessions
   }

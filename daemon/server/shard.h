@@ -207,7 +207,7 @@ class Shard final : private ShardHost,
   void session_ended(const SessionEnd& end) override;
   void close_later(Session& session) override;
   void destroy(Session& session) noexcept override;
-  void report_refusal(const Session& session, proto::ErrorCode code) override;
+  void report_refusal(const Session& session, proto::ErrorCode code) noexcept override;
   // AcceptSink.
   void on_accepted(ShardSocket&& socket) override;
   void on_accept_paused(int error, Duration pause) noexcept override;

@@ -3,23 +3,28 @@
 #include <malloc.h>
 
 #include <cstdlib>
-#include <limits>
 #include <new>
 
 namespace {
 
-constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 constexpr std::int64_t kBlockHeader = 8;
 
 thread_local std::uint64_t allocation_count = 0;
 thread_local std::int64_t bytes_in_use = 0;
-thread_local std::uint64_t successes_left = kNoLimit;
+thread_local std::uint64_t successes_left = 0;  // before the failures
+thread_local std::uint64_t failures_left = 0;
+thread_local bool has_failed = false;
 
 void count_attempt() {
   ++allocation_count;
-  if (successes_left == kNoLimit) return;
-  if (successes_left == 0) throw std::bad_alloc{};
-  --successes_left;
+  if (failures_left == 0) return;
+  if (successes_left > 0) {
+    --successes_left;
+    return;
+  }
+  --failures_left;
+  has_failed = true;
+  throw std::bad_alloc{};
 }
 
 void* count_block(void* memory) {
@@ -57,12 +62,18 @@ std::int64_t heap_bytes() noexcept {
   return bytes_in_use;
 }
 
-FailingAllocations::FailingAllocations(std::uint64_t successes) noexcept {
+FailingAllocations::FailingAllocations(std::uint64_t successes, std::uint64_t failures) noexcept {
   successes_left = successes;
+  failures_left = failures;
+  has_failed = false;
 }
 
 FailingAllocations::~FailingAllocations() {
-  successes_left = kNoLimit;
+  failures_left = 0;
+}
+
+bool FailingAllocations::has_failed_any() const noexcept {
+  return has_failed;
 }
 
 }  // namespace pulsewheel::support

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 namespace pulsewheel::support {
 
@@ -14,14 +15,20 @@ namespace pulsewheel::support {
 /// without the rounding.
 [[nodiscard]] std::int64_t heap_bytes() noexcept;
 
-/// While it lives, operator new on this thread succeeds `successes` times and then throws
-/// std::bad_alloc.
+/// While it lives, operator new on this thread succeeds `successes` times, then throws
+/// std::bad_alloc `failures` times, then succeeds. One at a time.
 class FailingAllocations {
  public:
-  explicit FailingAllocations(std::uint64_t successes) noexcept;
+  static constexpr std::uint64_t kAllThatFollow = std::numeric_limits<std::uint64_t>::max();
+
+  explicit FailingAllocations(std::uint64_t successes,
+                              std::uint64_t failures = kAllThatFollow) noexcept;
   ~FailingAllocations();
   FailingAllocations(const FailingAllocations&) = delete;
   FailingAllocations& operator=(const FailingAllocations&) = delete;
+
+  /// Whether any allocation has failed so far.
+  [[nodiscard]] bool has_failed_any() const noexcept;
 };
 
 }  // namespace pulsewheel::support

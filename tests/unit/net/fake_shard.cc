@@ -25,7 +25,7 @@ FakeShard::FakeShard(const SessionOptions& session_options)
 FakeShard::~FakeShard() {
   closing.clear();
   for (std::uint32_t slot = 0; slot < slab.slots(); ++slot) {
-    if (Session* const open = slab.at(slot)) open->release_socket();
+    if (Session* const open = slab.at(slot)) open->abandon();
   }
   run_ready();
   EXPECT_EQ(destroyed, created);
@@ -129,7 +129,7 @@ void FakeShard::destroy(Session& session) noexcept {
   slab.destroy(session);
 }
 
-void FakeShard::report_refusal(const Session& /*session*/, proto::ErrorCode code) {
+void FakeShard::report_refusal(const Session& /*session*/, proto::ErrorCode code) noexcept {
   refusals.push_back(code);
 }
 

@@ -65,7 +65,7 @@ class FakeShard final : public SessionHost {
   void session_ended(const SessionEnd& end) override;
   void close_later(Session& session) override;
   void destroy(Session& session) noexcept override;
-  void report_refusal(const Session& session, proto::ErrorCode code) override;
+  void report_refusal(const Session& session, proto::ErrorCode code) noexcept override;
 
   SessionOptions options;
   /// Accepts each LOGIN as soon as its session allows.

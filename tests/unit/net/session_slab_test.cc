@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <set>
 #include <vector>
 
+#include "tests/support/allocation_counter.h"
 #include "tests/unit/net/fake_shard.h"
 
 namespace pulsewheel {
@@ -92,6 +94,24 @@ TEST_F(SessionSlabTest, SessionsStayWhereTheyAreWhileTheSlabGrows) {
   EXPECT_EQ(addresses.size(), sessions.size());
   for (Session* const session : sessions)
     EXPECT_EQ(slab_.find(session->ref()), session);
+}
+
+// With ever more allocations that succeed, until a whole growth does.
+TEST_F(SessionSlabTest, GrowthWithoutMemoryChangesNothing) {
+  std::uint64_t successes = 0;
+  for (; slab_.slots() == 0; ++successes) {
+    SCOPED_TRACE(successes);
+    const support::FailingAllocations short_of_memory(successes);
+    try {
+      create();
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(slab_.slots(), 0U);
+      EXPECT_EQ(slab_.size(), 0U);
+    }
+  }
+  EXPECT_EQ(successes, 5U);  // generations, free slots, and a chunk with its place
+  EXPECT_EQ(slab_.size(), 1U);
+  EXPECT_EQ(slab_.at(0)->ref().index, 0U);
 }
 
 TEST_F(SessionSlabTest, WalkSeesEachSessionAndNoFreeSlot) {
