@@ -1,0 +1,51 @@
+// Ways to break the virtual shell on purpose: a checker that finds none of them checks nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace pulsewheel::nodesim {
+
+enum class Sabotage : std::uint8_t {
+  kNone,
+  kFenceWithoutReading,  // answers a fence without having read anything
+  kBlindDeadline,        // declares a session silent although bytes lie in its socket
+  kLoginsOvertaken,      // logins leave later than the answer to a fence, and what follows from it
+  kLostDismissal,        // loses the word that a session was taken over or kicked
+  kBlindStall,           // takes everything for read after a stall
+  kExpiresAhead,         // expires by a time a little after the beginning of the round
+  kLateWakeup,           // sleeps one tick longer than it was told
+  kForgottenKeepalive,   // does not hear one keepalive in a hundred
+  kForgottenEnd,         // reports no end for a session that closed while its login was decided
+  kDoubleLogin,          // submits a LOGIN twice
+};
+
+struct SabotageName {
+  Sabotage sabotage;
+  std::string_view name;
+};
+
+inline constexpr std::array kSabotageNames{
+    SabotageName{Sabotage::kNone, "none"},
+    SabotageName{Sabotage::kFenceWithoutReading, "fence-without-reading"},
+    SabotageName{Sabotage::kBlindDeadline, "blind-deadline"},
+    SabotageName{Sabotage::kLoginsOvertaken, "logins-overtaken"},
+    SabotageName{Sabotage::kLostDismissal, "lost-dismissal"},
+    SabotageName{Sabotage::kBlindStall, "blind-stall"},
+    SabotageName{Sabotage::kExpiresAhead, "expires-ahead"},
+    SabotageName{Sabotage::kLateWakeup, "late-wakeup"},
+    SabotageName{Sabotage::kForgottenKeepalive, "forgotten-keepalive"},
+    SabotageName{Sabotage::kForgottenEnd, "forgotten-end"},
+    SabotageName{Sabotage::kDoubleLogin, "double-login"},
+};
+
+[[nodiscard]] constexpr std::optional<Sabotage> sabotage_of(std::string_view name) noexcept {
+  for (const SabotageName& known : kSabotageNames) {
+    if (known.name == name) return known.sabotage;
+  }
+  return std::nullopt;
+}
+
+}  // namespace pulsewheel::nodesim
