@@ -30,23 +30,28 @@ void Sequencer::stop() {
   thread_.join();
 }
 
-bool Sequencer::submit(ShardIndex shard, EdgeBatch&& batch) {
+bool Sequencer::submit(ShardIndex shard, EdgeBatch&& batch, DeadlineBatch&& deadlines) {
   PULSEWHEEL_CHECK(shard < lanes_.size());
-  if (batch.empty()) return true;
+  if (batch.empty() && deadlines.empty()) return true;
   Lane& lane = *lanes_[shard];
   const std::size_t edges = batch.size();
-  const std::uint64_t in_flight = lane.submitted.value() - lane.taken.value();
+  const std::size_t moved = deadlines.size();
+  const std::uint64_t in_flight = lane.submitted.value() - lane.taken.value() +
+                                  lane.deadlines_submitted.value() - lane.deadlines_taken.value();
   if (!stopping_.load(std::memory_order_relaxed) &&
-      in_flight + edges <= options_.edges_in_flight_max) {
-    auto submission =
-        std::make_shared<Submission>(Submission{std::move(batch), lane.dropped.value()});
+      in_flight + edges + moved <= options_.edges_in_flight_max) {
+    auto submission = std::make_shared<Submission>(Submission{
+        std::move(batch), std::move(deadlines), lane.dropped.value(), lane.deadlines_lost});
     if (lane.ring.try_push(submission)) {
       lane.submitted.add(edges);
+      lane.deadlines_submitted.add(moved);
+      lane.deadlines_lost = false;
       wake_.raise();
       return true;
     }
   }
   lane.dropped.add(edges);
+  lane.deadlines_lost = lane.deadlines_lost || moved > 0;
   return false;
 }
 
@@ -73,14 +78,28 @@ bool Sequencer::hand_on_one_round() {
     any = true;
     const std::shared_ptr<Submission>& submission = *popped;
     tell_gap(*lane, submission->dropped_before);
-    const std::size_t edges = submission->edges.size();
+    hand_on(*lane, submission);
+  }
+  return any;
+}
+
+void Sequencer::hand_on(Lane& lane, const std::shared_ptr<Submission>& submission) {
+  if (submission->deadlines_lost_before) {
+    for (EdgeSink* sink : sinks_)
+      sink->on_deadlines_lost();
+  }
+  if (const std::size_t edges = submission->edges.size(); edges > 0) {
     const SequencedBatch batch{{submission, &submission->edges}, options_.epoch, next_seq_};
     next_seq_ += edges;
     for (EdgeSink* sink : sinks_)
       sink->on_edges(batch);
-    lane->taken.add(edges);
+    lane.taken.add(edges);
   }
-  return any;
+  if (const std::size_t deadlines = submission->deadlines.size(); deadlines > 0) {
+    for (EdgeSink* sink : sinks_)
+      sink->on_deadlines({submission, &submission->deadlines});
+    lane.deadlines_taken.add(deadlines);
+  }
 }
 
 void Sequencer::tell_gap(Lane& lane, std::uint64_t dropped) {

@@ -13,6 +13,7 @@
 #include "daemon/base/spsc_ring.h"
 #include "daemon/base/wake_flag.h"
 #include "daemon/core/edge.h"
+#include "daemon/core/user_deadline.h"
 
 namespace pulsewheel {
 
@@ -40,6 +41,11 @@ class EdgeSink {
   virtual ~EdgeSink() = default;
   virtual void on_edges(const SequencedBatch& batch) = 0;
   virtual void on_gap(const SequenceGap& gap) = 0;
+  /// Users of a shard whose deadline has changed, who are online behind all edges of the shard
+  /// that came before. Never empty. For those who mirror; others ignore it.
+  virtual void on_deadlines(const std::shared_ptr<const DeadlineBatch>& /*deadlines*/) {}
+  /// Changed deadlines were dropped, because a shard had too much in flight.
+  virtual void on_deadlines_lost() {}
 };
 
 /// Takes batches from N shards through one bounded ring each and hands them on, one after the
@@ -80,8 +86,9 @@ class Sequencer {
   /// Shard `shard`'s thread only. Takes the batch, never blocks: one allocation, two stores and,
   /// when the sequencer sleeps, one futex wake. False when the shard has too much in flight (or
   /// after stop()): the batch is dropped, counted, and told to the sinks as a gap. An empty batch
-  /// is nothing to do: true.
-  [[nodiscard]] bool submit(ShardIndex shard, EdgeBatch&& batch);
+  /// is nothing to do: true. `deadlines`, if any, are handed on behind the edges, or dropped with
+  /// them; what they hold counts as in flight too.
+  [[nodiscard]] bool submit(ShardIndex shard, EdgeBatch&& batch, DeadlineBatch&& deadlines = {});
 
   struct Stats {
     std::uint64_t edges = 0;    // numbered and handed on
@@ -93,7 +100,9 @@ class Sequencer {
  private:
   struct Submission {
     EdgeBatch edges;
+    DeadlineBatch deadlines;
     std::uint64_t dropped_before;  // edges of this shard dropped so far, ever
+    bool deadlines_lost_before;    // since the last submission
   };
   /// The way from one shard. Counters have one writer each, named behind them.
   struct Lane {
@@ -102,11 +111,15 @@ class Sequencer {
     Counter submitted;               // edges; shard
     Counter dropped;                 // edges; shard
     Counter taken;                   // edges; sequencer
+    Counter deadlines_submitted;     // shard
+    Counter deadlines_taken;         // sequencer
+    bool deadlines_lost = false;     // shard
     std::uint64_t dropped_told = 0;  // sequencer: of `dropped`, what sinks know as gaps
   };
 
   void run();
   bool hand_on_one_round();
+  void hand_on(Lane& lane, const std::shared_ptr<Submission>& submission);
   void tell_gap(Lane& lane, std::uint64_t dropped);
 
   const Options options_;

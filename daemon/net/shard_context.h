@@ -71,6 +71,11 @@ struct LoginTerms {
   MonoTime login_at;
   NegotiatedTimeout timeout;
   std::uint8_t version = proto::kVersionMax;
+
+  /// When silence after the LOGIN is final.
+  [[nodiscard]] MonoTime deadline() const noexcept {
+    return login_at + std::chrono::milliseconds{timeout.timeout_ms};
+  }
 };
 
 /// A LOGIN on its way to the home shard of its uid. The views live for the call only.

@@ -219,14 +219,15 @@ void Shard::close_some() {
 
 void Shard::hand_on_edges() {
   const EdgeBatch& edges = core_.edges();
-  if (edges.empty()) return;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const Edge edge = edges.at(i);
     counters_.edges[edge_kind_index(edge.kind)][static_cast<std::size_t>(edge.reason)].add();
     if (ran_out(edge)) counters_.lateness.observe(edge.at - edge.due);
   }
   const std::size_t count = edges.size();
-  if (!sequencer_.submit(options_.index, core_.take_edges())) {
+  DeadlineBatch deadlines = core_.take_deadlines();
+  if (count == 0 && deadlines.empty()) return;
+  if (!sequencer_.submit(options_.index, core_.take_edges(), std::move(deadlines)) && count > 0) {
     counters_.edges_dropped.add(count);
     log::error("edges", "{} edges dropped: nobody takes them off shard {}", count, options_.index);
   }

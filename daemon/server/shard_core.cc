@@ -24,7 +24,9 @@ ShardCore::ShardCore(const Options& options, MonoTime now, ShardHost& host,
       timers_(wheel_, options.clock, timer_errors),
       registry_(options.registry, wheel_, options.clock),
       outboxes_(options.shards),
-      retention_timer_("offline retention", [this](MonoTime t) { forget_offline_users(t); }) {
+      touches_(options.shards),
+      retention_timer_("offline retention", [this](MonoTime t) { forget_offline_users(t); }),
+      touch_timer_("touched sessions", [this](MonoTime) { collect_touches(); }) {
   PULSEWHEEL_CHECK(options.index < options.shards);
 }
 
@@ -33,7 +35,7 @@ ShardCore::ShardCore(const Options& options, MonoTime now, ShardHost& host,
 bool ShardCore::has_work() const noexcept {
   return wheel_work_left_ || first_expired_ < kTickParts || input_drain_.running() ||
          !fences_asked_.empty() || !fences_read_.empty() || !ready_.empty() ||
-         (!fence_.running() && !waiting_.empty());
+         (!fence_.running() && !waiting_.empty()) || registry_.deadlines_changed();
 }
 
 void ShardCore::begin_round(MonoTime now) {
@@ -229,7 +231,9 @@ void ShardCore::on_mail(LoginMail& mail, MonoTime now) {
 /// stay.
 LoginDecision ShardCore::decide(const LoginMail& mail, MonoTime now) {
   try {
-    return registry_.login({mail.uid, mail.device, mail.session, mail.terms.login_at}, now, edges_);
+    return registry_.login(
+        {mail.uid, mail.device, mail.session, mail.terms.login_at, mail.terms.deadline()}, now,
+        edges_);
   } catch (const std::bad_alloc&) {
     return {.verdict = LoginVerdict::kServerFull, .user = {}, .session_id = 0, .taken_over = {}};
   }
@@ -240,11 +244,16 @@ void ShardCore::on_mail(LoginAnswerMail& mail, MonoTime /*now*/) {
   if (mail.decision.verdict != LoginVerdict::kAccepted) return;
   // Closed while the home shard decided: the user must not stay online without a session.
   session_ended({mail.decision.user, mail.session, CloseReason::kPeerClosed, mail.terms.login_at,
-                 mail.terms.login_at + std::chrono::milliseconds{mail.terms.timeout.timeout_ms}});
+                 mail.terms.deadline()});
 }
 
 void ShardCore::on_mail(EndMail& mail, MonoTime now) {
   registry_.end_session(mail.end, now, edges_);
+}
+
+void ShardCore::on_mail(TouchMail& mail, MonoTime /*now*/) {
+  for (const SessionTouch& touch : mail.touches)
+    registry_.touch(touch);
 }
 
 void ShardCore::on_mail(DismissMail& mail, MonoTime /*now*/) {
@@ -259,6 +268,25 @@ void ShardCore::on_mail(FenceAnswerMail& /*mail*/, MonoTime /*now*/) {
   if (!fence_.running() || --fence_.answers_missing > 0) return;
   fenced_until_ = fence_.asked;
   ready_.append(fenced_);
+}
+
+// --- Deadlines ----------------------------------------------------------------------------------
+
+void ShardCore::note_touched(MonoTime now) noexcept {
+  if (!touch_timer_.armed()) timers_.arm_after(touch_timer_, options_.clock.length(), now);
+}
+
+void ShardCore::collect_touches() {
+  host_.on_touches_due();
+  for (ShardIndex home = 0; home < options_.shards; ++home) {
+    if (!touches_[home].empty()) send_mail(home, TouchMail{std::exchange(touches_[home], {})});
+  }
+}
+
+DeadlineBatch ShardCore::take_deadlines() {
+  DeadlineBatch batch;
+  if (registry_.deadlines_changed()) registry_.take_deadlines(kDeadlinesPerRound, batch);
+  return batch;
 }
 
 // --- Users --------------------------------------------------------------------------------------

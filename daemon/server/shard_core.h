@@ -43,6 +43,9 @@ class ShardHost {
 
   /// A round began `late` after it had to. Nobody expires until everything has been read once.
   virtual void on_stall(Duration late) = 0;
+  /// A tick after note_touched(): ShardCore::touch() is to be called for each session that has had
+  /// packets since the last time.
+  virtual void on_touches_due() {}
   /// All shards are asked to read first, because the deadlines of lingering users have come.
   virtual void on_fence() = 0;
 
@@ -120,6 +123,9 @@ class ShardCore {
   }
   [[nodiscard]] const EdgeBatch& edges() const noexcept { return edges_; }
   [[nodiscard]] EdgeBatch take_edges() noexcept { return std::exchange(edges_, EdgeBatch{}); }
+  /// Whose deadline has changed, at most one budget of them; none without track_deadlines. After
+  /// the edges of the round: who is in it is online behind them.
+  [[nodiscard]] DeadlineBatch take_deadlines();
 
   // --- Sessions of this shard ---
 
@@ -128,6 +134,11 @@ class ShardCore {
   void submit_login(const LoginSubmission& login);
   /// Exactly once for each accepted login.
   void session_ended(const SessionEnd& end);
+
+  /// Sessions have had packets: asks for them, once a tick. With track_deadlines only.
+  void note_touched(MonoTime now) noexcept;
+  /// A live session has had packets: its home shard hears of it at the end of the round.
+  void touch(const SessionTouch& touch) { touches_[touch.user.shard].push_back(touch); }
 
   // --- Users whose home is here ---
 
@@ -155,6 +166,8 @@ class ShardCore {
   /// Hooks that the wheel visits for each one that may be handled in a round: looking at a hook
   /// is that much cheaper than declaring its session silent.
   static constexpr std::size_t kVisitsPerHandled = 16;
+  /// Changed deadlines handed on in a round: about 0.1 ms.
+  static constexpr std::size_t kDeadlinesPerRound = 1'024;
 
  private:
   /// Whose time has come: lingering users whose home is here, and silent sessions of this shard.
@@ -191,6 +204,7 @@ class ShardCore {
   void on_mail(LoginMail& mail, MonoTime now);
   void on_mail(LoginAnswerMail& mail, MonoTime now);
   void on_mail(EndMail& mail, MonoTime now);
+  void on_mail(TouchMail& mail, MonoTime now);
   void on_mail(DismissMail& mail, MonoTime now);
   void on_mail(FenceMail& mail, MonoTime now);
   void on_mail(FenceAnswerMail& mail, MonoTime now);
@@ -200,6 +214,7 @@ class ShardCore {
     outboxes_[to].emplace_back(std::in_place_type<M>, std::move(mail));
   }
   void forget_offline_users(MonoTime now);
+  void collect_touches();
 
   const Options options_;  // of its registry and expiry_budget only what holds at the start
   std::size_t expiry_budget_;
@@ -229,8 +244,10 @@ class ShardCore {
   std::vector<ShardIndex> fences_running_;
   std::vector<ShardIndex> fences_read_;
   EdgeBatch edges_;
-  std::vector<MailBatch> outboxes_;  // by destination
+  std::vector<MailBatch> outboxes_;                 // by destination
+  std::vector<std::vector<SessionTouch>> touches_;  // of this tick, by home shard
   Timer retention_timer_;
+  Timer touch_timer_;
 };
 
 }  // namespace pulsewheel

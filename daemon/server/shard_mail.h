@@ -32,6 +32,11 @@ struct EndMail {
   SessionEnd end;
 };
 
+/// To the home shard, once a tick: these sessions have had packets. With track_deadlines only.
+struct TouchMail {
+  std::vector<SessionTouch> touches;
+};
+
 /// To the session's shard: the home shard has forgotten this session; tell its client and close.
 struct DismissMail {
   SessionRef session;
@@ -46,8 +51,8 @@ struct FenceMail {
 
 struct FenceAnswerMail {};
 
-using Mail =
-    std::variant<LoginMail, LoginAnswerMail, EndMail, DismissMail, FenceMail, FenceAnswerMail>;
+using Mail = std::variant<LoginMail, LoginAnswerMail, EndMail, TouchMail, DismissMail, FenceMail,
+                          FenceAnswerMail>;
 using MailBatch = std::vector<Mail>;
 
 }  // namespace pulsewheel

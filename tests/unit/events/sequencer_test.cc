@@ -34,12 +34,30 @@ class RecordingSink final : public EdgeSink {
     edges_seen.fetch_add(batch.edges->size());
   }
   void on_gap(const SequenceGap& gap) override { gaps.push_back(gap); }
+  void on_deadlines(const std::shared_ptr<const DeadlineBatch>& deadlines) override {
+    edges_before_deadlines.push_back(edges_seen.load());
+    for (std::size_t i = 0; i < deadlines->size(); ++i)
+      moved.emplace_back(deadlines->at(i).uid);
+    deadlines_seen.fetch_add(deadlines->size());
+  }
+  void on_deadlines_lost() override { ++losses; }
 
   std::vector<SequencedBatch> batches;
   std::multimap<std::uint64_t, std::string> uid_by_seq;
   std::vector<SequenceGap> gaps;
   std::atomic<std::size_t> edges_seen{0};
+  std::vector<std::string> moved;
+  std::vector<std::size_t> edges_before_deadlines;
+  std::atomic<std::size_t> deadlines_seen{0};
+  int losses = 0;
 };
+
+DeadlineBatch deadlines_of(const std::vector<std::string>& uids) {
+  DeadlineBatch batch;
+  for (const std::string& uid : uids)
+    batch.push({.uid = uid, .deadline = {}, .last_seen = {}});
+  return batch;
+}
 
 Sequencer::Options options_for(std::size_t shards) {
   Sequencer::Options options;
@@ -232,6 +250,36 @@ TEST(SequencerTest, ManyShardsGetNumbersWithoutHolesAndKeepTheirOwnOrder) {
   }
   EXPECT_EQ(sequencer.stats().edges, 2 * kShards * kBatches);
   EXPECT_EQ(sequencer.stats().queued, 0U);
+}
+
+TEST(SequencerTest, HandsChangedDeadlinesOnBehindTheEdgesOfTheirBatch) {
+  RecordingSink sink;
+  Sequencer sequencer(options_for(1));
+  sequencer.start({&sink});
+  EXPECT_TRUE(sequencer.submit(0, batch_of({"alice", "bob"}), deadlines_of({"bob", "carol"})));
+  EXPECT_TRUE(sequencer.submit(0, {}, deadlines_of({"alice"})));
+  sequencer.stop();
+  EXPECT_EQ(sink.moved, (std::vector<std::string>{"bob", "carol", "alice"}));
+  EXPECT_EQ(sink.edges_before_deadlines, (std::vector<std::size_t>{2, 2}));
+  EXPECT_EQ(sink.batches.size(), 1U) << "no edges, no numbers";
+  EXPECT_EQ(sequencer.stats().queued, 0U);
+}
+
+TEST(SequencerTest, TellsOnceThatDeadlinesWereLost) {
+  RecordingSink sink;
+  Sequencer::Options options = options_for(1);
+  options.edges_in_flight_max = 2;
+  Sequencer sequencer(options);
+  EXPECT_TRUE(sequencer.submit(0, {}, deadlines_of({"alice"})));
+  EXPECT_FALSE(sequencer.submit(0, {}, deadlines_of({"bob", "carol"})));
+  EXPECT_FALSE(sequencer.submit(0, {}, deadlines_of({"dave", "eve"})));
+  sequencer.start({&sink});
+  ASSERT_TRUE(test::eventually([&] { return sink.deadlines_seen.load() == 1; }));
+  ASSERT_TRUE(test::eventually([&] { return sequencer.submit(0, {}, deadlines_of({"frank"})); }));
+  sequencer.stop();
+  EXPECT_EQ(sink.losses, 1);
+  EXPECT_EQ(sink.moved, (std::vector<std::string>{"alice", "frank"}));
+  EXPECT_TRUE(sink.gaps.empty()) << "no edge was lost";
 }
 
 }  // namespace

@@ -40,11 +40,13 @@ struct FakeSession : TimerHook {
 /// One shard of a node, with the sessions that a test makes.
 class FakeShard final : public ShardHost, public TimerErrorSink {
  public:
-  FakeShard(ShardIndex index, std::size_t shards, Duration retention)
+  FakeShard(ShardIndex index, std::size_t shards, Duration retention, bool track_deadlines = false)
       : core({.index = index,
               .shards = shards,
               .clock = TickClock(at(Duration{0}), kTick),
-              .registry = {.shard = index, .offline_retention = retention}},
+              .registry = {.shard = index,
+                           .offline_retention = retention,
+                           .track_deadlines = track_deadlines}},
              at(Duration{0}), *this, *this),
         index_(index) {}
 
@@ -91,11 +93,17 @@ class FakeShard final : public ShardHost, public TimerErrorSink {
   }
   UnreadMax unread_max() const noexcept override { return {.accepts = 16, .handlers = 16}; }
   void on_stall(Duration late) override { stalls.push_back(late); }
+  void on_touches_due() override {
+    for (const SessionTouch& touch : touches)
+      core.touch(touch);
+    touches.clear();
+  }
   void on_fence() override { ++fences; }
   void on_timer_failure(std::string_view, std::string_view, bool) noexcept override {}
 
   std::vector<FakeSession*> due;
   std::vector<Duration> stalls;
+  std::vector<SessionTouch> touches;  // handed in when asked for
   int fences = 0;
   ShardCore core;
 
@@ -256,7 +264,9 @@ TEST_F(ShardCoreTest, KickTellsTheLiveSessionsAndMakesOneEdge) {
 /// Two shards, and a user whose home is the first.
 class ShardCoreNodeTest : public testing::Test {
  protected:
-  ShardCoreNodeTest() {
+  explicit ShardCoreNodeTest(bool track_deadlines = false)
+      : first(0, 2, std::chrono::minutes{10}, track_deadlines),
+        second(1, 2, std::chrono::minutes{10}, track_deadlines) {
     while (home_shard_of(uid, 0, 2) != 0)
       uid += 'x';
   }
@@ -307,8 +317,8 @@ class ShardCoreNodeTest : public testing::Test {
   }
 
   std::string uid = "alice";
-  FakeShard first{0, 2, std::chrono::minutes{10}};
-  FakeShard second{1, 2, std::chrono::minutes{10}};
+  FakeShard first;
+  FakeShard second;
 };
 
 TEST_F(ShardCoreNodeTest, KeepsALingeringUserWhoComesBackThroughAnotherShard) {
@@ -347,6 +357,28 @@ TEST_F(ShardCoreNodeTest, EndsASilentUserOnceEveryShardHasRead) {
   EXPECT_EQ(first.core.edges().at(1).reason, EdgeReason::kTimeout);
   EXPECT_EQ(first.core.edges().at(1).due, deadline);
   EXPECT_FALSE(first.core.has_work() || second.core.has_work());
+}
+
+class ShardCoreDeadlinesTest : public ShardCoreNodeTest {
+ protected:
+  ShardCoreDeadlinesTest() : ShardCoreNodeTest(true) {}
+};
+
+TEST_F(ShardCoreDeadlinesTest, TellsTheHomeOfTouchedSessionsOnceATick) {
+  FakeSession& session = online_at(second, at(seconds{1}));
+  ASSERT_EQ(first.core.take_deadlines().size(), 1U);
+  const MonoTime packet = at(seconds{5});
+  second.touches.push_back({session.user, session.ref, packet, packet + kTimeout});
+  second.core.note_touched(packet);
+  second.core.note_touched(packet);
+  turn_both(packet);
+  EXPECT_FALSE(first.core.has_work());
+  turn_both(packet + kTick);
+  const DeadlineBatch changed = first.core.take_deadlines();
+  ASSERT_EQ(changed.size(), 1U);
+  EXPECT_EQ(changed.at(0).uid, uid);
+  EXPECT_EQ(changed.at(0).deadline, packet + kTimeout);
+  EXPECT_EQ(changed.at(0).last_seen, packet);
 }
 
 TEST_F(ShardCoreNodeTest, AsksForOneFenceForAllWhoseDeadlineHadCome) {
