@@ -24,21 +24,23 @@ int checked(int result, const char* what) {
   return result;
 }
 
-void set_buffer(int fd, int option, int size) {
-  if (size != 0) checked(setsockopt(fd, SOL_SOCKET, option, &size, sizeof size), "setsockopt");
+/// Leaves the option alone where `value` is 0.
+void set_option(int fd, int level, int option, int value) {
+  if (value != 0) checked(setsockopt(fd, level, option, &value, sizeof value), "setsockopt");
 }
 
 /// Each send is a segment, whatever is on its way.
 void set_no_delay(int fd) {
-  const int on = 1;
-  checked(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "setsockopt");
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
 }  // namespace
 
 LoopbackClient::LoopbackClient(FakeShard& shard, const ConnectOptions& options) : shard_(shard) {
   const int listener = checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-  set_buffer(listener, SO_SNDBUF, options.session_send_buffer);  // inherited by the session's
+  // Inherited by the session's socket.
+  set_option(listener, SOL_SOCKET, SO_SNDBUF, options.session_send_buffer);
+  set_option(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, options.session_user_timeout_ms);
   set_no_delay(listener);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -50,7 +52,7 @@ LoopbackClient::LoopbackClient(FakeShard& shard, const ConnectOptions& options) 
   checked(getsockname(listener, raw, &size), "getsockname");
 
   fd_ = checked(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket");
-  set_buffer(fd_, SO_RCVBUF, options.client_receive_buffer);
+  set_option(fd_, SOL_SOCKET, SO_RCVBUF, options.client_receive_buffer);
   set_no_delay(fd_);
   checked(connect(fd_, raw, size), "connect");
   const int accepted =

@@ -16,10 +16,11 @@ namespace pulsewheel {
 
 using Bytes = std::vector<std::byte>;
 
-/// How to connect. A size of 0 leaves the buffer as the kernel makes it.
+/// How to connect. What is 0 stays as the kernel has it.
 struct ConnectOptions {
   int client_receive_buffer = 0;
   int session_send_buffer = 0;
+  int session_user_timeout_ms = 0;  // TCP_USER_TIMEOUT
   MonoTime accepted = MonoClock::now();
 
   /// Few answers fit; smaller ones, and TCP gets in its own way.

@@ -106,6 +106,21 @@ TEST_F(SessionBacklogTest, ResetDropsTheBacklog) {
   EXPECT_EQ(shard_.ends[0].reason, CloseReason::kPeerReset);
 }
 
+// What the kernel cuts off is a lost connection like any other: its user lingers.
+TEST_F(SessionBacklogTest, UserTimeoutOfTheKernelIsAResetThatLingers) {
+  ConnectOptions options = ConnectOptions::with_small_buffers();
+  options.session_user_timeout_ms = 50;
+  LoopbackClient stuck(shard_, options);
+  stuck.log_in("v");
+  while (shard_.counters.backlog_bytes.value() == 0)
+    stuck.deliver(times(100, kKeepalive));
+  shard_.run_until([this] { return !shard_.ends.empty(); });  // the kernel's first probes
+  EXPECT_EQ(shard_.ends[0].reason, CloseReason::kPeerReset);
+  EXPECT_TRUE(lingers(shard_.ends[0].reason));
+  EXPECT_GT(shard_.ends[0].deadline, MonoClock::now());
+  EXPECT_EQ(shard_.counters.backlog_bytes.value(), 0);
+}
+
 TEST_F(SessionBacklogTest, DismissedSessionDropsTheBacklog) {
   fill_the_socket();
   const TickClock& clock = shard_.context.clock;

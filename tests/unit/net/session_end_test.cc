@@ -96,6 +96,15 @@ TEST_F(SessionEndTest, ResetEndsTheSession) {
   expect_gone(CloseReason::kPeerReset);
 }
 
+TEST_F(SessionEndTest, ResetBeforeTheLoginIsCountedAndNothingMore) {
+  LoopbackClient stranger(shard_);
+  stranger.reset();
+  shard_.run_until([&] { return shard_.is_gone(stranger.ref()); });
+  EXPECT_EQ(closes(shard_, CloseReason::kPeerReset), 1U);
+  EXPECT_TRUE(shard_.refusals.empty());
+  EXPECT_TRUE(shard_.ends.empty());
+}
+
 TEST_F(SessionEndTest, FramesBeforeAResetAreHandledAndItCountsAsAReset) {
   client_.send(kKeepalive);
   client_.reset();
