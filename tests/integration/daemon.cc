@@ -152,11 +152,14 @@ Daemon::Answer Daemon::ask(const std::string& method, const std::string& target)
 
 double Daemon::metric(const std::string& series) const {
   std::istringstream lines(get("/metrics").body);
-  double sum = 0;
+  std::optional<double> sum;
   for (std::string line; std::getline(lines, line);) {
-    if (line.rfind(series, 0) == 0) sum += std::stod(line.substr(line.rfind(' ') + 1));
+    if (line.rfind(series, 0) == 0) {
+      sum = sum.value_or(0) + std::stod(line.substr(line.rfind(' ') + 1));
+    }
   }
-  return sum;
+  if (!sum) throw std::runtime_error("no metric begins with " + series);
+  return *sum;
 }
 
 void Daemon::signal(int number) const {

@@ -78,7 +78,8 @@ class Daemon {
   [[nodiscard]] Answer get(const std::string& target) const;
   /// A POST without a body.
   Answer post(const std::string& target) const;
-  /// One value of /metrics, summed over the series whose line starts with `series`.
+  /// One value of /metrics, summed over the series whose line starts with `series`. Throws when
+  /// there is none: a misspelt name must not look like a 0.
   [[nodiscard]] double metric(const std::string& series) const;
 
   void signal(int number) const;
