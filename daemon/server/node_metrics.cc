@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/admin/metrics.h"
+#include "daemon/base/log.h"
 #include "daemon/base/memory_reserve.h"
 #include "daemon/server/node_status.h"
 
@@ -237,6 +238,20 @@ void append_reloads(const ReloadCounters& reloads, Families& out) {
   out.push_back(std::move(results));
 }
 
+void append_log(Families& out) {
+  const log::Stats stats = log::stats();
+  auto lines = counter_family("pulsewheel_log_lines_total",
+                              "Lines of the daemon's own log: written, dropped because the "
+                              "destination was too slow, or kept back by the rate limit.");
+  add_series(lines, static_cast<double>(stats.written), label("result", "written"));
+  add_series(lines, static_cast<double>(stats.overrun), label("result", "overrun"));
+  add_series(lines, static_cast<double>(stats.suppressed), label("result", "suppressed"));
+  out.push_back(std::move(lines));
+  out.push_back(counter_family("pulsewheel_log_errors_total",
+                               "Failed attempts to open or write the daemon's own log.",
+                               stats.errors));
+}
+
 }  // namespace
 
 std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
@@ -248,6 +263,7 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   append_timers(shards_, out);
   append_events(sequencer_, event_log_, out);
   if (reloads_ != nullptr) append_reloads(*reloads_, out);
+  append_log(out);
   if (http_ != nullptr) append_http_families(http_->counters(), out);
   out.push_back(gauge_family("pulsewheel_node_epoch", "Grows with every start of this node.",
                              static_cast<double>(epoch_)));
