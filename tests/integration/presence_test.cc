@@ -189,7 +189,9 @@ TEST(PresenceTest, OfflineEdgesGoToAFileOfTheirOwnWhereConfigured) {
   client.login("alice");
   client.send_logout();
   client.expect(proto::FrameType::kLogoutAck);
-  ASSERT_TRUE(eventually([&] { return !read_file(folder / "offline.txt").empty(); }));
+  ASSERT_TRUE(eventually([&] {  // each file has a thread of its own
+    return !read_file(folder / "offline.txt").empty() && !read_file(folder / "online.txt").empty();
+  }));
   EXPECT_NE(read_file(folder / "online.txt").find("\"online\""), std::string::npos);
   EXPECT_EQ(read_file(folder / "online.txt").find("\"offline\""), std::string::npos);
   EXPECT_NE(read_file(folder / "offline.txt").find("\"logout\""), std::string::npos);
