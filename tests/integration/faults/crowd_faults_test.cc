@@ -17,14 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Lets all peers of `swarm` be heard of for the last time in one and the same tick, or two: their
-/// packets wait in the sockets of a stopped daemon.
-void send_last_packets_together(const Daemon& daemon, Swarm& swarm) {
-  daemon.signal(SIGSTOP);
-  swarm.send_all(proto::encode_keepalive(proto::kNoReply));
-  daemon.signal(SIGCONT);
-}
-
 TEST(MassExpiryFault, EachOfThousandsIsOfflineOnce) {
   constexpr std::size_t kUsers = 2'000;
   const Daemon daemon({.sets = fault_sets({"server.shards=2"})});

@@ -1,7 +1,9 @@
 #include "tests/integration/faults/fault_test.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -66,6 +68,12 @@ double silence_of(const nlohmann::json& edge) {
   return wall_seconds(edge, "at") - wall_seconds(edge, "last_seen");
 }
 
+void send_last_packets_together(const Daemon& daemon, Swarm& swarm) {
+  daemon.signal(SIGSTOP);
+  swarm.send_all(proto::encode_keepalive(proto::kNoReply));
+  daemon.signal(SIGCONT);
+}
+
 std::size_t descriptors_of(pid_t pid) {
   const std::filesystem::directory_iterator all("/proc/" + std::to_string(pid) + "/fd");
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
@@ -77,6 +85,21 @@ std::size_t memory_kib(pid_t pid, const std::string& line) {
     if (text.rfind(line + ":", 0) == 0) return std::stoul(text.substr(line.size() + 1));
   }
   throw std::runtime_error("no " + line + " of process " + std::to_string(pid));
+}
+
+std::chrono::milliseconds cpu_time(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream fields(text.substr(text.rfind(')') + 1));  // the name may hold anything
+  constexpr int kFieldsBetween = 11;                            // state to cmajflt
+  std::string skipped;
+  for (int i = 0; i < kFieldsBetween; ++i)
+    fields >> skipped;
+  std::int64_t user = 0;
+  std::int64_t system = 0;
+  fields >> user >> system;
+  return std::chrono::milliseconds{(user + system) * 1'000 / ::sysconf(_SC_CLK_TCK)};
 }
 
 void limit_running(pid_t pid, int resource, std::uint64_t limit) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/integration/daemon.h"
+#include "tests/integration/swarm.h"
 
 namespace pulsewheel::test {
 
@@ -28,6 +29,13 @@ inline constexpr bool kUnderSanitizer = false;
 #endif
 #else
 inline constexpr bool kUnderSanitizer = false;
+#endif
+
+/// Whether this is a build whose speed means something.
+#ifdef NDEBUG
+inline constexpr bool kReleaseBuild = true;
+#else
+inline constexpr bool kReleaseBuild = false;
 #endif
 
 /// T and d of the timed faults.
@@ -63,10 +71,17 @@ double wall_seconds(const nlohmann::json& edge, const char* field);
 /// How long the user of an offline edge was silent, by the edge's own times.
 double silence_of(const nlohmann::json& edge);
 
+/// Lets all peers of `swarm` be heard of for the last time in one and the same tick, or two: their
+/// packets wait in the sockets of a stopped daemon.
+void send_last_packets_together(const Daemon& daemon, Swarm& swarm);
+
 /// Open descriptors of a process whose threads share one table.
 std::size_t descriptors_of(pid_t pid);
 /// A line such as "VmRSS" of /proc/PID/status, in KiB.
 std::size_t memory_kib(pid_t pid, const std::string& line);
+
+/// Processor time that a process has used, user and system.
+std::chrono::milliseconds cpu_time(pid_t pid);
 
 /// The limit of `resource` of a running process, soft and hard.
 void limit_running(pid_t pid, int resource, std::uint64_t limit);
