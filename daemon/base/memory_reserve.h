@@ -1,4 +1,6 @@
-// Memory kept back for the moment in which there is none left: to end well what has begun.
+// Memory kept back for the moment in which there is none left: to end well what has begun. Where
+// even that does not suffice, std::bad_alloc leaves the loop of a shard and the process ends: a
+// node that has lost mail between its shards would say things that are not true.
 #pragma once
 
 #include <cstddef>

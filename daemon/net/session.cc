@@ -241,6 +241,7 @@ proto::ErrorCode Session::handle_keepalive(const proto::Frame& frame, MonoTime n
                                            Replies& replies) {
   if (fsm_.on_keepalive(now) != SessionStep::kAlive) return proto::ErrorCode::kNotAllowed;
   postpone_deadline();
+  shard_.touched.add(index_);
   shard_.counters.keepalives.add();
   if ((frame.header.flags & proto::kNoReply) == 0) replies.add(proto::kKeepaliveAck);
   return proto::ErrorCode::kNone;
@@ -255,6 +256,7 @@ proto::ErrorCode Session::handle_message(const proto::Frame& frame, MonoTime now
   }
   if (fsm_.on_message(now) != SessionStep::kAlive) return proto::ErrorCode::kNotAllowed;
   postpone_deadline();
+  shard_.touched.add(index_);
   shard_.counters.messages.add();
   std::array<std::byte, proto::kMessageAckFrameSize> ack;
   replies.add(std::span(ack).first(proto::encode_message_ack(message.id, ack)));
@@ -321,6 +323,7 @@ void Session::apply_timeouts() {
   if (!changed) return;
   const SessionPtr self(*this);  // the send may release the socket
   file_deadline();
+  shard_.touched.add(index_);
   std::array<std::byte, proto::kSettingsFrameSize> bytes;
   const std::size_t size = proto::encode_settings(
       {.timeout_ms = changed->timeout_ms, .interval_ms = changed->interval_ms}, bytes);
@@ -348,6 +351,11 @@ void Session::file_deadline() noexcept {
 /// The same on the packet path, where the deadline only moves later: one store.
 void Session::postpone_deadline() noexcept {
   TimeWheel::postpone(*this, shard_.clock.ceil(next_deadline()));
+}
+
+std::optional<SessionTouch> Session::touch() const noexcept {
+  if (fsm_.state() != SessionState::kActive) return std::nullopt;
+  return SessionTouch{user_, ref(), fsm_.last_packet(), fsm_.deadline()};
 }
 
 // --- The end ------------------------------------------------------------------------------------

@@ -75,6 +75,9 @@ class Session final : private TimerHook {
   /// paced part of an expiry: 11 us, most of it in the kernel.
   void dismiss() noexcept;
 
+  /// What the home shard is to hear of the packets so far; nullopt while not logged in.
+  [[nodiscard]] std::optional<SessionTouch> touch() const noexcept;
+
   /// Ends a live session with a GOAWAY. No effect on a closed one.
   void go_away(proto::GoawayReason goaway, CloseReason reason);
 

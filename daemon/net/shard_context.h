@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <string_view>
+#include <vector>
 
 #include "daemon/base/counters.h"
 #include "daemon/base/ids.h"
@@ -106,6 +107,38 @@ class SessionHost {
   ~SessionHost() = default;
 };
 
+/// The slots of the sessions that had packets since their home shards last heard of them. Keeps
+/// nothing until it is given room, and allocates nothing after: a keepalive costs a bit more then.
+class TouchedSessions {
+ public:
+  /// Room for all slots below `slots`. Amortised O(growth).
+  void make_room(std::size_t slots) {
+    if (slots <= marked_.size()) return;
+    slots = std::max(slots, 2 * marked_.size());
+    slots_.reserve(slots);
+    marked_.resize(slots);
+  }
+  void add(std::uint32_t slot) noexcept {
+    if (slot >= marked_.size() || marked_[slot]) return;
+    marked_[slot] = true;
+    slots_.push_back(slot);
+  }
+  [[nodiscard]] bool empty() const noexcept { return slots_.empty(); }
+  /// Calls `visit(slot)` for each, and keeps none.
+  template <class Visit>
+  void drain(Visit visit) {
+    for (const std::uint32_t slot : slots_) {
+      marked_[slot] = false;
+      visit(slot);
+    }
+    slots_.clear();
+  }
+
+ private:
+  std::vector<std::uint32_t> slots_;  // each once, so never more than there is room for
+  std::vector<bool> marked_;
+};
+
 /// Confined to the shard's thread; outlives the shard's sessions.
 struct ShardContext {
   ShardIndex shard;
@@ -115,6 +148,7 @@ struct ShardContext {
   SessionCounters& counters;
   SessionHost& host;
   std::minstd_rand jitter;
+  TouchedSessions touched{};
   MonoTime round_began{};  // of the loop round that runs; the epoch: no round is open
 
   /// The time, for a packet that has just been read. Opens the round when nothing has yet.

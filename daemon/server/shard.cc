@@ -126,6 +126,7 @@ void Shard::run_round() {
   accept_some();
   poll_handlers();
   decide();
+  if (!context_.touched.empty()) core_.note_touched(began);
   hand_on_edges();
   flush_mail();
   sleep_until(core_.end_round());
@@ -171,6 +172,14 @@ void Shard::on_stall(Duration late) {
   counters_.stalls.add();
   log::warn("stall", "shard {} ran {} ms late: reading everything before anybody expires",
             options_.index, std::chrono::duration_cast<milliseconds>(late).count());
+}
+
+void Shard::on_touches_due() {
+  context_.touched.drain([this](std::uint32_t slot) {
+    const Session* const session = slab_.at(slot);
+    const auto touch = session != nullptr ? session->touch() : std::nullopt;
+    if (touch) core_.touch(*touch);
+  });
 }
 
 void Shard::on_fence() {
@@ -327,6 +336,7 @@ void Shard::on_accepted(ShardSocket&& socket) {
     if (slab_.size() >= options_.connections_max + kBusySessionsMax) return;  // closes the socket
   }
   Session& session = slab_.create(context_, std::move(socket), context_.stamp());
+  if (options_.registry.track_deadlines) context_.touched.make_room(slab_.slots());
   session.start();
   if (busy) session.go_away(proto::GoawayReason::kBusy, CloseReason::kBusy);
   if (!statistics_timer_.armed()) arm_statistics();

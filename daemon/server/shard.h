@@ -201,6 +201,7 @@ class Shard final : private ShardHost,
   void on_dismissed(const DismissMail& mail) override;
   [[nodiscard]] UnreadMax unread_max() const noexcept override;
   void on_stall(Duration late) override;
+  void on_touches_due() override;
   void on_fence() override;
   // SessionHost.
   void submit_login(const LoginSubmission& login) override;
