@@ -1,0 +1,102 @@
+// The scripts that change presence in Redis, each atomic, and the calls of them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "daemon/redis/redis_client.h"
+#include "daemon/redis/redis_script.h"
+#include "daemon/redis/ring_layout.h"
+
+namespace pulsewheel {
+
+/// Of one call of a batch script. 256 users take redis-server well under a millisecond, in which it
+/// serves nobody else.
+inline constexpr std::size_t kRingBatchMax = 256;
+
+/// A call of a script, for RedisClient::eval(). Owns its words.
+struct RingCall {
+  const RedisScript* script = nullptr;
+  std::vector<std::string> keys;
+  std::vector<std::string> args;
+};
+
+/// RedisClient::eval() of it. `call` needs to live for this call only.
+[[nodiscard]] std::error_code call(RedisClient& client, const RingCall& call,
+                                   RedisCallback callback);
+
+struct RingMove {
+  std::string_view uid;
+  std::chrono::milliseconds remaining{0};  // until the deadline; Redis' clock makes a time of it
+};
+struct RingAdd {
+  std::string_view uid;
+  std::chrono::milliseconds remaining{0};
+  std::string_view reason;  // of the edge
+};
+struct RingRemove {
+  std::string_view uid;
+  std::string_view reason;
+};
+
+/// What a script did with a user: the integers of its reply, in the order of the call.
+enum class RingOutcome : std::int64_t {
+  kMoved = 0,        // move, add: the user was in the ring
+  kAdded = 1,        // move, add: was not; add has written an online edge
+  kRemoved = 2,      // remove: is out of the ring, and the stream has the offline edge
+  kNotOurs = 3,      // remove: this node did not hold the user, and has changed nothing
+  kHeldByOther = 4,  // remove: another live node holds the user, who stays
+  kRefreshed = 5,    // remove: somebody who is no node has moved the user, who stays
+  kGone = 6,         // remove: held by us, but not in the ring any more: no edge
+};
+
+/// The calls for one node. Every batch script first checks that the ring has as many slots as the
+/// layout and that each key is of its type; else it changes nothing and answers an error
+/// (RINGLENGTH, WRONGTYPE). It then leaves each user of the batch in exactly one slot, the one that
+/// the index names. A uid twice in one batch counts once, with its last values. Immutable; any
+/// thread.
+class RingScripts {
+ public:
+  /// `stream_entries_max`: about how many edges the stream keeps. Requires a valid name of the
+  /// node.
+  RingScripts(RingLayout layout, RingNode node, std::uint64_t stream_entries_max);
+
+  [[nodiscard]] const RingLayout& layout() const noexcept { return layout_; }
+  [[nodiscard]] const RingNode& node() const noexcept { return node_; }
+
+  /// Creates the ring where there is none. Answers the slots' names: check them with
+  /// RingLayout::problem_of().
+  [[nodiscard]] RingCall create_ring() const;
+
+  // At most kRingBatchMax users each. Answer an array of RingOutcome.
+
+  /// Files users by their deadlines and makes this node an owner of them; no edges. Among several
+  /// owners the later deadline holds.
+  [[nodiscard]] RingCall move(std::span<const RingMove> users) const;
+  /// The same, with an online edge for each who was not in the ring.
+  [[nodiscard]] RingCall add(std::span<const RingAdd> users) const;
+  /// Takes this node off the users' owners. When no live node is left, and the slot is still the
+  /// one of the deadline in the ring, the user leaves it with an offline edge.
+  [[nodiscard]] RingCall remove(std::span<const RingRemove> users) const;
+
+  /// Takes or refreshes this node's lease for `length`. Answers the epoch that holds it: another
+  /// than ours is another process of this name.
+  [[nodiscard]] RingCall lease(std::chrono::milliseconds length) const;
+  /// Gives the lease up, if it is ours. Answers 1 or 0.
+  [[nodiscard]] RingCall release() const;
+
+ private:
+  [[nodiscard]] RingCall batch(const RedisScript& script, std::size_t words) const;
+
+  RingLayout layout_;
+  RingNode node_;
+  std::string stream_entries_max_;
+};
+
+}  // namespace pulsewheel
