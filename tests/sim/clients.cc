@@ -23,14 +23,11 @@ Clients::Clients(World& world, Network& network) : world_(world), network_(netwo
 }
 
 void Clients::add_client(std::uint32_t user, std::uint8_t device) {
-  const Profile& p = world_.profile;
   Client client;
   client.user = user;
   client.device = device;
   client.wish_ms = kWishes[world_.random.below(kWishes.size())];
-  const Duration wished = milliseconds{client.wish_ms} * 3 / 2;
-  client.timeout = client.wish_ms == 0 ? p.timeout_default
-                                       : std::clamp<Duration>(wished, p.timeout_min, p.timeout_max);
+  client.timeout = world_.profile.timeouts.of_wish(client.wish_ms);
   clients_.push_back(client);
 }
 
@@ -171,8 +168,11 @@ void Clients::on_hears(Connection& connection, Word word) {
   Client& client = clients_[connection.client];
   const ConnectionRef ref = connection.ref();
   const bool current = client.connection == ref;
-  if (word == Word::kWelcome) {
-    if (current && client.state == State::kWaiting) keep_alive(client, Packet::kMessage);
+  if (word == Word::kWelcome || word == Word::kSettings) {
+    if (!current) return;
+    client.timeout = connection.timeout;
+    const State expected = word == Word::kWelcome ? State::kWaiting : State::kOn;
+    if (client.state == expected) keep_alive(client, Packet::kMessage);
     return;
   }
   // Now and then a client does not care to close its side.

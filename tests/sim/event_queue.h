@@ -20,11 +20,13 @@ enum class EventKind : std::uint8_t {
   kRound,        // a shard gets a processor: a round of its loop
   kRestOfRound,  // the shard lost it in the middle of the round and has it again
   kCloseSome,    // a shard's pacing of closes
+  kRenegotiate,  // a shard's next portion of sessions that get other timeouts
   kDepart,       // a step of a clean stop
   kStart,        // the node starts again
   kStall,        // from here on: what befalls the whole node from outside
   kKick,
   kStorm,
+  kReload,
   kRestart,
 };
 

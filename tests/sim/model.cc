@@ -13,13 +13,6 @@ std::uint64_t key_of(SessionRef session) noexcept {
          session.generation;
 }
 
-/// 1.5 x the wish, in whole milliseconds, rounded up, within the bounds; no wish: the default.
-Duration timeout_for(const Profile& profile, std::uint32_t wish_ms) {
-  if (wish_ms == 0) return profile.timeout_default;
-  const milliseconds wished{(3 * std::int64_t{wish_ms} + 1) / 2};
-  return std::clamp<Duration>(wished, profile.timeout_min, profile.timeout_max);
-}
-
 bool is_final(CloseReason reason, bool linger) {
   switch (reason) {
     case CloseReason::kLogout:
@@ -81,7 +74,7 @@ Witness& Model::on_connect(std::uint32_t user, std::uint8_t device, std::uint32_
   w.number = ++connections_;
   w.user = user;
   w.device = device;
-  w.timeout = timeout_for(profile_, wish_ms);
+  w.wish_ms = wish_ms;
   w.holders = 1;
   return w;
 }
@@ -93,11 +86,13 @@ void Model::on_login_arrived(Witness& w, MonoTime now) {
   users_[w.user].waiting.push_back(&w);
 }
 
-void Model::on_login_read(Witness& w, SessionRef ref, MonoTime now) {
+void Model::on_login_read(Witness& w, SessionRef ref, const Timeouts& timeouts, MonoTime now) {
   trace_.note(now, "LOGIN is read by shard", w.user, w.number, ref.shard);
   w.submitted = true;
   w.ref = ref;
   w.last_read = now;
+  w.timeout = timeouts.of_wish(w.wish_ms);
+  w.deadline = now + w.timeout;
   ++w.holders;
   by_ref_[key_of(ref)] = &w;
 }
@@ -105,6 +100,20 @@ void Model::on_login_read(Witness& w, SessionRef ref, MonoTime now) {
 void Model::on_packet_read(Witness& w, MonoTime now) {
   trace_.note(now, "packet is read", w.user, w.number);
   w.last_read = now;
+  w.deadline = now + w.timeout;
+}
+
+/// A longer timeout counts from the last packet, a shorter one from now until the next packet; but
+/// nobody gets more time for being told than there was. In whole milliseconds after the packet.
+bool Model::on_timeouts(Witness& w, const Timeouts& timeouts, MonoTime now) {
+  const Duration changed = timeouts.of_wish(w.wish_ms);
+  if (changed == w.timeout) return false;
+  trace_.note(now, "other timeout, in ms", w.user, w.number,
+              std::chrono::duration_cast<milliseconds>(changed).count());
+  const Duration until = std::min(w.deadline, now + changed) - w.last_read;
+  w.timeout = changed;
+  w.deadline = w.last_read + std::max<Duration>(changed, std::chrono::ceil<milliseconds>(until));
+  return true;
 }
 
 void Model::on_session_ended(Witness& w, CloseReason reason, MonoTime began,
@@ -116,7 +125,7 @@ void Model::on_session_ended(Witness& w, CloseReason reason, MonoTime began,
   if (!w.submitted) stop_waiting(w);
   if (reason != CloseReason::kTimeout) return;
   if (!w.active) fail("a session that is not logged in was declared silent", w.user);
-  if (w.last_read + w.timeout > began) fail("a session was declared silent early", w.user);
+  if (w.deadline > began) fail("a session was declared silent early", w.user);
   if (oldest_unread && *oldest_unread <= began) {
     fail("a session was declared silent while a packet of " + to_text(*oldest_unread) +
              " was unread",
@@ -220,7 +229,7 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
   if (w.at_home == Witness::AtHome::kUnknown) {
     fail("the end of a session came before its login was decided", w.user);
   }
-  if (end.last_packet != w.last_read || end.deadline != w.last_read + w.timeout) {
+  if (end.last_packet != w.last_read || end.deadline != w.deadline) {
     fail("an end was reported with the wrong last packet or deadline", w.user);
   }
   by_ref_.erase(key_of(end.session));
@@ -230,7 +239,7 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
     w.ending = edge_reason(w.reason);
     w.end_number = ++ends_;
     w.final = is_final(w.reason, profile_.linger);
-    w.due = w.final ? now : w.last_read + w.timeout;
+    w.due = w.final ? now : w.deadline;
     user.last_seen = std::max(user.last_seen, w.last_read);
     const bool alive = std::any_of(user.sessions.begin(), user.sessions.end(), [&](auto* s) {
       return s->at_home == Witness::AtHome::kLive || s->due > now;
@@ -283,6 +292,7 @@ void Model::on_edge(const Edge& edge) {
     forget_all(user);
   }
   user.online = online;
+  user.since = edge.at;
   user.came_online = user.must_leave = false;
 }
 
@@ -396,12 +406,18 @@ void Model::check_user(std::uint32_t number, const UserView& view, MonoTime now)
   if (alive != (view.state == PresenceState::kOnline)) {
     fail("the registry says " + text(to_string(view.state)), number);
   }
+  if (view.since && *view.since != user.since) {
+    fail("the registry says since " + to_text(*view.since), number);
+  }
+  if (view.last_seen && *view.last_seen != user.last_seen) {
+    fail("the registry says last_seen " + to_text(*view.last_seen), number);
+  }
   std::size_t live = 0;
   for (const Witness* w : user.sessions) {
     if (w->at_home != Witness::AtHome::kLive) continue;
     ++live;
     if (w->ended || !w->active) fail("a session lives at home only", number);
-    if (tick_of(w->last_read + w->timeout) <= now) fail("a silent session is kept", number);
+    if (tick_of(w->deadline) <= now) fail("a silent session is kept", number);
   }
   const auto shown =
       static_cast<std::size_t>(std::count_if(view.sessions.begin(), view.sessions.end(),

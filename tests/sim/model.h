@@ -31,7 +31,7 @@ struct Witness {
   std::uint32_t number = 0;
   std::uint32_t user = 0;
   std::uint8_t device = 0;  // 0: no label
-  Duration timeout{0};      // by the client's wish
+  std::uint32_t wish_ms = 0;
 
   MonoTime login_arrived{};  // in the socket
   bool login_waits = false;  // arrived, and not decided
@@ -41,6 +41,8 @@ struct Witness {
   CloseReason reason = CloseReason::kPeerClosed;  // ended
   SessionRef ref;                                 // submitted
   MonoTime last_read{};                           // submitted: the newest packet
+  Duration timeout{0};                            // submitted: what holds
+  MonoTime deadline{};                            // submitted: when silence is final
 
   AtHome at_home = AtHome::kUnknown;
   MonoTime due{};                               // kRunningOut
@@ -74,9 +76,12 @@ class Model {
 
   Witness& on_connect(std::uint32_t user, std::uint8_t device, std::uint32_t wish_ms);
   void on_login_arrived(Witness& w, MonoTime now);
-  void on_login_read(Witness& w, SessionRef ref, MonoTime now);
+  void on_login_read(Witness& w, SessionRef ref, const Timeouts& timeouts, MonoTime now);
   /// A packet of a session whose login is answered.
   void on_packet_read(Witness& w, MonoTime now);
+  /// The shard applies other timeouts to a session whose login is answered. Whether that changes
+  /// what holds.
+  bool on_timeouts(Witness& w, const Timeouts& timeouts, MonoTime now);
   /// `began`: the round in which the shard decided that. `oldest_unread`: the arrival of the first
   /// packet that was not read.
   void on_session_ended(Witness& w, CloseReason reason, MonoTime began,
@@ -122,6 +127,7 @@ class Model {
     bool must_leave = false;   // by an end just decided; the edge is due
     SessionId last_id = 0;
     MonoTime last_seen = MonoTime::min();
+    MonoTime since{};                // of the state
     std::vector<Witness*> sessions;  // live or running out
     std::vector<Witness*> waiting;   // LOGINs that have arrived and are not decided
   };

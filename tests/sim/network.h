@@ -17,6 +17,7 @@ enum class Packet : std::uint8_t { kConnect, kLogin, kKeepalive, kMessage, kLogo
 /// What a client hears.
 enum class Word : std::uint8_t {
   kWelcome,   // LOGIN_ACK
+  kSettings,  // another timeout holds
   kFarewell,  // the server's last frame: LOGOUT_ACK, GOAWAY or ERROR; it waits for our close
   kClosed,    // the connection is gone
 };
@@ -63,6 +64,7 @@ struct Connection {
   std::uint32_t generation = 0;
   std::uint32_t client = 0;
   std::uint32_t wish_ms = 0;
+  Duration timeout{0};  // that the client was told last
   ShardIndex shard = 0;
   Server server = Server::kOnItsWay;
   bool client_holds = false;

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/sim/simulation.h"
 
@@ -41,15 +43,15 @@ TEST_P(NodeSimTest, KeepsItsPromises) {
   }
 }
 
-std::string name_of_profile(const testing::TestParamInfo<Profile>& info) {
-  std::string name;
-  for (const char c : info.param.name) {
-    if (c != '-') name += c;
-  }
+/// GoogleTest's names have letters and digits only.
+std::string without_dashes(std::string_view text) {
+  std::string name(text);
+  std::erase(name, '-');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Profiles, NodeSimTest, testing::ValuesIn(profiles()), name_of_profile);
+INSTANTIATE_TEST_SUITE_P(Profiles, NodeSimTest, testing::ValuesIn(profiles()),
+                         [](const auto& tested) { return without_dashes(tested.param.name); });
 
 TEST(NodeSimReplayTest, TheSameSeedIsTheSameRun) {
   const auto run = [](std::uint64_t seed) {
@@ -74,6 +76,7 @@ TEST(NodeSimCoverageTest, EverythingThatCanHappenHappens) {
     all.stalls += t.stalls;
     all.fences += t.fences;
     all.kicks += t.kicks;
+    all.settings += t.settings;
     all.crashes += t.crashes;
     all.clean_stops += t.clean_stops;
     for (std::size_t i = 0; i < all.offline.size(); ++i)
@@ -86,6 +89,7 @@ TEST(NodeSimCoverageTest, EverythingThatCanHappenHappens) {
   EXPECT_GT(all.stalls, 0U);
   EXPECT_GT(all.fences, 0U);
   EXPECT_GT(all.kicks, 0U);
+  EXPECT_GT(all.settings, 0U);
   EXPECT_GT(all.crashes, 0U);
   EXPECT_GT(all.clean_stops, 0U);
   for (const EdgeReason reason :
@@ -113,16 +117,6 @@ TEST_P(SabotageTest, IsNoticed) {
       Violation);
 }
 
-std::string name_of_case(const testing::TestParamInfo<Case>& info) {
-  for (const SabotageName& known : kSabotageNames) {
-    if (known.sabotage != info.param.sabotage) continue;
-    std::string name(known.name);
-    std::erase(name, '-');
-    return name;
-  }
-  return "unknown";
-}
-
 INSTANTIATE_TEST_SUITE_P(Rules, SabotageTest,
                          testing::Values(Case{Sabotage::kFenceWithoutReading, "everything"},
                                          Case{Sabotage::kBlindDeadline, "hiccups"},
@@ -134,7 +128,9 @@ INSTANTIATE_TEST_SUITE_P(Rules, SabotageTest,
                                          Case{Sabotage::kForgottenKeepalive, "calm"},
                                          Case{Sabotage::kForgottenEnd, "stalls"},
                                          Case{Sabotage::kDoubleLogin, "calm"}),
-                         name_of_case);
+                         [](const auto& tested) {
+                           return without_dashes(to_string(tested.param.sabotage));
+                         });
 
 }  // namespace
 }  // namespace pulsewheel::nodesim

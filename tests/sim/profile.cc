@@ -129,9 +129,7 @@ Profile fine_ticks() {
   p.shards = 3;
   p.users = 500;
   p.tick = milliseconds{10};
-  p.timeout_default = seconds{5};
-  p.timeout_min = seconds{1};
-  p.timeout_max = seconds{10};
+  p.timeouts = {seconds{5}, seconds{1}, seconds{10}};
   p.near_deadline = 200;
   p.network_delay = {milliseconds{0}, milliseconds{15}};
   p.away = {milliseconds{1}, seconds{15}};
@@ -153,6 +151,19 @@ Profile no_linger() {
   p.stall_every = minutes{5};
   p.stall = {milliseconds{300}, seconds{40}};
   p.lateness_max = milliseconds{500};
+  return p;
+}
+
+Profile reloads() {
+  Profile p;
+  p.name = "reloads";
+  p.about = "other timeouts every few seconds, for sessions that are logged in too";
+  p.shards = 3;
+  p.users = 500;
+  p.reload_every = seconds{8};
+  p.near_deadline = 60;
+  p.impatient = 60;
+  p.lateness_max = milliseconds{50};
   return p;
 }
 
@@ -187,6 +198,7 @@ Profile everything() {
   p.retention = minutes{2};
   p.kick_every = seconds{10};
   p.storm_every = minutes{15};
+  p.reload_every = minutes{2};
   p.restart_every = minutes{15};
   p.stall_every = minutes{1};
   p.whole_node_stalls = 200;
@@ -197,10 +209,16 @@ Profile everything() {
 
 }  // namespace
 
+Duration Timeouts::of_wish(std::uint32_t wish_ms) const {
+  if (wish_ms == 0) return standard;
+  const milliseconds wished{(3 * std::int64_t{wish_ms} + 1) / 2};
+  return std::clamp<Duration>(wished, min, max);
+}
+
 std::span<const Profile> profiles() noexcept {
-  static const std::array kProfiles{calm(),       single(),    lossy(),     stalls(),
-                                    hiccups(),    storms(),    takeovers(), tiny(),
-                                    fine_ticks(), no_linger(), restarts(),  everything()};
+  static const std::array kProfiles{calm(),    single(),    lossy(),     stalls(),     hiccups(),
+                                    storms(),  takeovers(), tiny(),      fine_ticks(), no_linger(),
+                                    reloads(), restarts(),  everything()};
   return kProfiles;
 }
 

@@ -30,6 +30,15 @@ struct Habits {
   unsigned race = 4;       // the same with two connections at once
 };
 
+/// How wishes become timeouts: 1.5 x the wish, within the bounds; no wish: the default.
+struct Timeouts {
+  Duration standard = seconds{30};
+  Duration min = seconds{5};
+  Duration max = hours{1};
+
+  [[nodiscard]] Duration of_wish(std::uint32_t wish_ms) const;
+};
+
 struct Profile {
   std::string_view name;
   std::string_view about;
@@ -38,9 +47,7 @@ struct Profile {
   std::size_t shards = 4;
   Duration tick = seconds{1};
   bool linger = true;
-  Duration timeout_default = seconds{30};
-  Duration timeout_min = seconds{5};
-  Duration timeout_max = hours{1};
+  Timeouts timeouts;
   Duration retention = minutes{10};
   std::size_t offline_users_max = 100'000;
   std::uint32_t sessions_per_user_max = 4;
@@ -73,6 +80,7 @@ struct Profile {
   Span away{milliseconds{10}, minutes{2}};  // between two connections
   Duration kick_every{0};                   // on average; 0: never
   Duration storm_every{0};                  // all connections are cut at once, and come back
+  Duration reload_every{0};                 // the operator sets other timeouts
   Duration restart_every{0};
   unsigned crashes = 500;  // of a thousand restarts
 

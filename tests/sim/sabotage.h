@@ -41,6 +41,13 @@ inline constexpr std::array kSabotageNames{
     SabotageName{Sabotage::kDoubleLogin, "double-login"},
 };
 
+[[nodiscard]] constexpr std::string_view to_string(Sabotage sabotage) noexcept {
+  for (const SabotageName& known : kSabotageNames) {
+    if (known.sabotage == sabotage) return known.name;
+  }
+  return "?";
+}
+
 [[nodiscard]] constexpr std::optional<Sabotage> sabotage_of(std::string_view name) noexcept {
   for (const SabotageName& known : kSabotageNames) {
     if (known.name == name) return known.sabotage;

@@ -1,6 +1,7 @@
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
+#include <array>
 
 namespace pulsewheel::nodesim {
 namespace {
@@ -13,7 +14,7 @@ constexpr Span kDown{milliseconds{50}, seconds{20}};
 constexpr std::uint64_t kStepsToSettleMax = 20'000'000;
 
 constexpr std::array kStrikes{EventKind::kStall, EventKind::kKick, EventKind::kStorm,
-                              EventKind::kRestart};
+                              EventKind::kReload, EventKind::kRestart};
 
 }  // namespace
 
@@ -33,10 +34,14 @@ void Simulation::explained(Function function) {
   try {
     function();
   } catch (const Violation& violation) {
+    std::string again = "./dev simulate --profile " + std::string(world_.profile.name) +
+                        " --seed " + std::to_string(seed_) + " --steps " +
+                        std::to_string(over_at_.value_or(world_.tally.steps));
+    if (world_.sabotage != Sabotage::kNone) {
+      again += " --sabotage " + std::string(to_string(world_.sabotage));
+    }
     throw Violation("at step " + std::to_string(world_.tally.steps) + ", " + to_text(world_.now()) +
-                    ": " + violation.what() + "again: ./dev simulate --profile " +
-                    std::string(world_.profile.name) + " --seed " + std::to_string(seed_) +
-                    " --steps " + std::to_string(world_.tally.steps));
+                    ": " + violation.what() + "again: " + again);
   }
 }
 
@@ -48,7 +53,7 @@ void Simulation::run(std::uint64_t steps) {
 }
 
 void Simulation::settle() {
-  over_ = true;
+  over_at_ = world_.tally.steps;
   explained([this] {
     clients_.go_home();
     for (std::uint64_t steps = 0; !world_.events.empty(); ++steps) {
@@ -80,6 +85,7 @@ void Simulation::handle(const Event& event) {
     case EventKind::kStall:
     case EventKind::kKick:
     case EventKind::kStorm:
+    case EventKind::kReload:
     case EventKind::kRestart:
       return strike(event.kind);
     default:
@@ -108,6 +114,8 @@ Duration Simulation::mean_pause(EventKind kind) const noexcept {
       return p.kick_every;
     case EventKind::kStorm:
       return p.storm_every;
+    case EventKind::kReload:
+      return p.reload_every;
     default:
       return p.restart_every;
   }
@@ -119,8 +127,18 @@ void Simulation::schedule(EventKind kind) {
   world_.at(world_.now() + world_.random.in(mean / 2, mean * 3 / 2), {.kind = kind});
 }
 
+Timeouts Simulation::other_timeouts() {
+  constexpr std::array<Duration, 5> kStandard{seconds{8}, seconds{15}, seconds{30}, seconds{45},
+                                              seconds{90}};
+  Timeouts timeouts = world_.profile.timeouts;
+  timeouts.standard = kStandard[world_.random.below(kStandard.size())];
+  timeouts.min = milliseconds{2'000 + world_.random.below(6'000)};
+  timeouts.max = milliseconds{90'000 + world_.random.below(600'000)};
+  return timeouts;
+}
+
 void Simulation::strike(EventKind kind) {
-  if (over_) return;
+  if (over_at_) return;
   Random& random = world_.random;
   const Profile& p = world_.profile;
   schedule(kind);
@@ -132,6 +150,8 @@ void Simulation::strike(EventKind kind) {
     case EventKind::kStorm:
       ++world_.tally.storms;
       return clients_.storm();
+    case EventKind::kReload:
+      return node_.reload(other_timeouts());
     default:
       return random.chance(p.crashes) ? node_.crash(random.in(kDown))
                                       : node_.stop(random.in(kDown));

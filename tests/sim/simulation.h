@@ -17,10 +17,12 @@
 //
 // Everything follows from profile and seed: a violation names both, and the step, and
 // `./dev simulate --profile P --seed S` shows it again. The profiles: calm, single, lossy, stalls,
-// hiccups, storms, takeovers, tiny, fine, no-linger, restarts, everything.
+// hiccups, storms, takeovers, tiny, fine, no-linger, reloads, restarts,
+// everything.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "tests/sim/clients.h"
@@ -49,6 +51,7 @@ class Simulation {
   void on_client_event(const Event& event);
   void strike(EventKind kind);
   void schedule(EventKind kind);
+  [[nodiscard]] Timeouts other_timeouts();
   [[nodiscard]] Duration mean_pause(EventKind kind) const noexcept;
   template <class Function>
   void explained(Function function);
@@ -58,8 +61,8 @@ class Simulation {
   Network network_;
   VirtualNode node_;
   Clients clients_;
-  std::uint64_t next_check_ = 0;  // the step from which on a moment of rest is checked
-  bool over_ = false;
+  std::uint64_t next_check_ = 0;          // the step from which on a moment of rest is checked
+  std::optional<std::uint64_t> over_at_;  // the step after which everybody went home
 };
 
 }  // namespace pulsewheel::nodesim

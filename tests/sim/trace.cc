@@ -1,8 +1,8 @@
 #include "tests/sim/trace.h"
 
-#include <algorithm>
+#include <array>
 #include <cstdio>
-#include <limits>
+#include <cstdlib>
 
 #include "tests/sim/event_queue.h"
 

@@ -1,10 +1,10 @@
 // The last facts of a simulation, so that a violation can be told with what led to it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "daemon/base/time.h"
 
@@ -32,7 +32,9 @@ class Trace {
     std::int64_t value = 0;
   };
 
-  std::array<Fact, 16'384> ring_;
+  static constexpr std::size_t kFactsMax = 16'384;
+
+  std::vector<Fact> ring_ = std::vector<Fact>(kFactsMax);
   std::size_t next_ = 0;
 };
 

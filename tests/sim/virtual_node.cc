@@ -13,7 +13,10 @@ constexpr Duration kDepartureStep = milliseconds{50};
 }  // namespace
 
 VirtualNode::VirtualNode(World& world, Network& network)
-    : world_(world), network_(network), lanes_(world.profile.shards * world.profile.shards) {
+    : world_(world),
+      network_(network),
+      lanes_(world.profile.shards * world.profile.shards),
+      timeouts_(world.profile.timeouts) {
   for (std::uint32_t user = 0; user < world.profile.users; ++user)
     home_.push_back(home_shard_of(uid_of(user), kHashSeed, world.profile.shards));
   start();
@@ -23,8 +26,8 @@ void VirtualNode::start() {
   ++epoch_;
   MailCarrier& carrier = *this;
   for (std::size_t index = 0; index < world_.profile.shards; ++index) {
-    shards_.push_back(std::make_unique<VirtualShard>(world_, network_, carrier,
-                                                     static_cast<ShardIndex>(index), epoch_));
+    shards_.push_back(std::make_unique<VirtualShard>(
+        world_, network_, carrier, static_cast<ShardIndex>(index), epoch_, timeouts_));
   }
 }
 
@@ -64,6 +67,8 @@ void VirtualNode::on_event(const Event& event) {
       return shard.on_rest_of_round();
     case EventKind::kCloseSome:
       return shard.close_some();
+    case EventKind::kRenegotiate:
+      return shard.renegotiate_some();
     case EventKind::kDepart:
       return depart();
     default:
@@ -91,6 +96,12 @@ void VirtualNode::stall(Duration length, bool whole_node) {
 
 void VirtualNode::kick(std::uint32_t user) {
   if (up()) shards_[home_[user]]->post_kick(user);
+}
+
+void VirtualNode::reload(const Timeouts& timeouts) {
+  timeouts_ = timeouts;
+  for (auto& shard : shards_)
+    shard->post_reload(timeouts);
 }
 
 void VirtualNode::crash(Duration down) {

@@ -24,6 +24,8 @@ class VirtualNode final : private MailCarrier {
 
   void stall(Duration length, bool whole_node);
   void kick(std::uint32_t user);
+  /// Each shard hears of it in its own time; a node that starts has them from the beginning.
+  void reload(const Timeouts& timeouts);
   /// Everything is gone at once, and starts again `down` later.
   void crash(Duration down);
   /// GOAWAY to everybody, `shutdown` edges for who is left, and a new start `down` later.
@@ -55,6 +57,7 @@ class VirtualNode final : private MailCarrier {
   std::vector<std::deque<MailBatch>> lanes_;  // on its way from shard to shard, in order
   std::size_t batches_on_their_way_ = 0;
   std::vector<ShardIndex> home_;  // by user
+  Timeouts timeouts_;
   int departure_steps_left_ = 0;  // of a clean stop
   Duration down_{0};
 };

@@ -18,6 +18,8 @@ constexpr std::size_t kPacketsPerRead = 16;
 constexpr std::size_t kClosesPerStep = 128;
 constexpr Duration kCloseStep = milliseconds{20};
 constexpr int kCloseDelaysMax = 25;
+constexpr std::size_t kRenegotiatedPerStep = 64;
+constexpr Duration kRenegotiationStep = milliseconds{10};
 /// As in Shard::unread_max().
 constexpr std::size_t kHandlersMargin = 1'024;
 
@@ -42,15 +44,14 @@ PresenceRegistry::Options registry_options(const Profile& p, ShardIndex index,
 }  // namespace
 
 VirtualShard::VirtualShard(World& world, Network& network, MailCarrier& carrier, ShardIndex index,
-                           std::uint32_t epoch)
+                           std::uint32_t epoch, const Timeouts& timeouts)
     : world_(world),
       network_(network),
       carrier_(carrier),
       index_(index),
       epoch_(epoch),
       clock_(EventQueue::kStart, world.profile.tick),
-      timeouts_{world.profile.timeout_default, world.profile.timeout_min,
-                world.profile.timeout_max},
+      timeouts_(timeouts),
       now_(world.now()),
       outboxes_(world.profile.shards),
       held_back_(world.profile.shards),
@@ -82,6 +83,11 @@ void VirtualShard::on_mail(MailBatch batch) {
 
 void VirtualShard::post_kick(std::uint32_t user) {
   add_handler({.kind = Handler::Kind::kKick, .index = user});
+}
+
+void VirtualShard::post_reload(const Timeouts& timeouts) {
+  reloaded_ = timeouts;
+  add_handler({.kind = Handler::Kind::kReload});
 }
 
 // --- The loop -----------------------------------------------------------------------------------
@@ -176,6 +182,11 @@ bool VirtualShard::run_handler() {
       world_.model.on_kick(handler.index, core_.kick(uid_of(handler.index), now_), now_);
       tell_edges();
       world_.model.after_decision(now_);
+      break;
+    case Handler::Kind::kReload:
+      timeouts_ = reloaded_;
+      next_renegotiated_ = 0;
+      renegotiate_some();
       break;
   }
   return true;
@@ -370,9 +381,9 @@ void VirtualShard::handle(VirtualSession& session, Packet packet) {
 
 void VirtualShard::handle_login(VirtualSession& session) {
   const Connection& connection = *network_.find(session.connection);
-  world_.model.on_login_read(*connection.witness, session.ref, now_);
+  world_.model.on_login_read(*connection.witness, session.ref, timeouts_, now_);
   PULSEWHEEL_CHECK(session.fsm.on_login(connection.wish_ms) == SessionStep::kSubmitLogin);
-  const auto timeout = negotiate(timeouts_, connection.wish_ms, world_.random.bits());
+  const auto timeout = negotiate(policy(), connection.wish_ms, world_.random.bits());
   const std::string uid = uid_of(connection.witness->user);
   const std::string device = device_label(connection.witness->device);
   const LoginSubmission login{{uid, device, session.ref, now_}, {now_, timeout, 1}};
@@ -382,6 +393,36 @@ void VirtualShard::handle_login(VirtualSession& session) {
 
 void VirtualShard::file_deadline(VirtualSession& session) {
   core_.wheel().arm(session, clock_.ceil(session.fsm.deadline()));
+}
+
+TimeoutPolicy VirtualShard::policy() const noexcept {
+  return {timeouts_.standard, timeouts_.min, timeouts_.max};
+}
+
+void VirtualShard::apply_timeouts(VirtualSession& session) {
+  if (session.fsm.state() != SessionState::kActive) return;
+  Connection& connection = *network_.find(session.connection);
+  const bool expected = world_.model.on_timeouts(*connection.witness, timeouts_, now_);
+  const auto changed = session.fsm.on_policy_changed(policy(), world_.random.bits(), now_);
+  PULSEWHEEL_CHECK(changed.has_value() == expected);
+  if (!changed) return;
+  ++world_.tally.settings;
+  file_deadline(session);
+  connection.timeout = session.fsm.timeout();
+  network_.tell(connection, Word::kSettings);
+}
+
+/// As in Shard::renegotiate_some(), in smaller portions.
+void VirtualShard::renegotiate_some() {
+  now_ = std::max(now_, world_.now());
+  for (std::size_t left = kRenegotiatedPerStep; left > 0 && next_renegotiated_ < slab_.size();) {
+    VirtualSession* const session = slab_[next_renegotiated_++].get();
+    if (session == nullptr) continue;
+    apply_timeouts(*session);
+    --left;
+  }
+  if (next_renegotiated_ == slab_.size()) return want_round();
+  push_event(EventKind::kRenegotiate, world_.now() + kRenegotiationStep);
 }
 
 void VirtualShard::end(VirtualSession& session, CloseReason reason) {
@@ -471,7 +512,9 @@ bool VirtualShard::on_login_answer(const LoginAnswerMail& mail) {
   file_deadline(*session);
   Connection& connection = *network_.find(session->connection);
   world_.model.on_login_answered(*connection.witness);
+  connection.timeout = session->fsm.timeout();
   network_.tell(connection, Word::kWelcome);
+  apply_timeouts(*session);  // what changed while the home shard decided
   for (const Packet packet : std::exchange(session->behind, {})) {
     if (session->takes_frames()) handle(*session, packet);
   }

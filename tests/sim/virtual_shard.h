@@ -53,7 +53,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
  public:
   /// `epoch`: which start of the node this is; grows.
   VirtualShard(World& world, Network& network, MailCarrier& carrier, ShardIndex index,
-               std::uint32_t epoch);
+               std::uint32_t epoch, const Timeouts& timeouts);
   VirtualShard(const VirtualShard&) = delete;
   VirtualShard& operator=(const VirtualShard&) = delete;
 
@@ -64,6 +64,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void on_readable(const Connection& connection);
   void on_mail(MailBatch batch);
   void post_kick(std::uint32_t user);
+  void post_reload(const Timeouts& timeouts);
   void stall(MonoTime until) noexcept { stalled_until_ = std::max(stalled_until_, until); }
 
   // --- Its own events ---
@@ -72,6 +73,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void on_round();
   void on_rest_of_round();
   void close_some();
+  void renegotiate_some();
 
   // --- A clean stop ---
 
@@ -93,7 +95,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
 
  private:
   struct Handler {
-    enum class Kind : std::uint8_t { kAccept, kRead, kMail, kKick };
+    enum class Kind : std::uint8_t { kAccept, kRead, kMail, kKick, kReload };
     Kind kind = Kind::kRead;
     std::uint32_t index = 0;  // of the session, or the user
     std::uint32_t generation = 0;
@@ -123,6 +125,8 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void handle(VirtualSession& session, Packet packet);
   void handle_login(VirtualSession& session);
   void file_deadline(VirtualSession& session);
+  void apply_timeouts(VirtualSession& session);
+  [[nodiscard]] TimeoutPolicy policy() const noexcept;
   void end(VirtualSession& session, CloseReason reason);
   void end_with_farewell(VirtualSession& session, CloseReason reason);
   void release(VirtualSession& session);
@@ -144,7 +148,9 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   const ShardIndex index_;
   const std::uint32_t epoch_;
   const TickClock clock_;
-  const TimeoutPolicy timeouts_;
+  Timeouts timeouts_;
+  Timeouts reloaded_;                    // by Handler::Kind::kReload
+  std::uint32_t next_renegotiated_ = 0;  // slot of the slab
 
   MonoTime now_{};    // the round's own clock
   MonoTime began_{};  // of the round
