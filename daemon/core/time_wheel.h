@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <type_traits>
 
@@ -236,6 +237,12 @@ class TimeWheel {
   /// before, stay counted until their slot comes round. Requires level < kLevels, slot < kSlots.
   [[nodiscard]] std::size_t slot_count(std::size_t level, std::size_t slot) const noexcept {
     return counts_[level * kSlots + slot];
+  }
+
+  /// How many hooks are filed, with what slot_count() says of destroyed ones: none of those are
+  /// left behind a next_wakeup() that returned nullopt. O(slots), a hundred additions.
+  [[nodiscard]] std::size_t armed_count() const noexcept {
+    return std::accumulate(counts_.begin(), counts_.end(), std::size_t{0});
   }
 
   /// A slot of the wheel.

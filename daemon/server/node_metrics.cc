@@ -188,6 +188,11 @@ void append_loop(const Shards& shards, Families& out) {
 }
 
 void append_timers(const Shards& shards, Families& out) {
+  out.push_back(
+      gauge_family("pulsewheel_timers_armed",
+                   "Deadlines that wait on the wheels: of connections, of lingering users, and of "
+                   "timers with callbacks.",
+                   sum(shards, [](const ShardCounters& c) { return c.timers_armed.value(); })));
   double armed = 0;
   double fired = 0;
   double failed = 0;

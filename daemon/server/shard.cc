@@ -130,6 +130,7 @@ void Shard::run_round() {
   hand_on_edges();
   flush_mail();
   sleep_until(core_.end_round());
+  counters_.timers_armed.set(static_cast<std::int64_t>(core_.wheel().armed_count()));
   note_length(MonoClock::now() - began);
   context_.round_began = MonoTime{};
 }

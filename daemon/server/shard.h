@@ -61,7 +61,7 @@ struct ShardCounters {
   Gauge users_online;
   Gauge users_lingering;
   Gauge users_offline;  // remembered
-  Gauge timers_armed;
+  Gauge timers_armed;   // on the wheel: deadlines of sessions and users, and service timers
 };
 
 /// What a shard tells the node. Called on the shard's thread.

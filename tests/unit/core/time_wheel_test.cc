@@ -630,6 +630,22 @@ TEST(TimeWheelTest, FiresEachOfManyTimersOnItsOwnTickAfterAnIdleJump) {
   }
 }
 
+TEST(TimeWheelTest, CountsAllHooksThatAreArmed) {
+  TimeWheel wheel(Tick{0});
+  {
+    std::deque<TestHook> hooks;
+    for (int i = 0; i < 5; ++i)
+      wheel.arm(hooks.emplace_back(i), Tick{7 + 100 * static_cast<std::uint64_t>(i)});
+    EXPECT_EQ(wheel.armed_count(), 5U);
+    wheel.cancel(hooks[0]);
+    EXPECT_EQ(wheel.armed_count(), 4U);
+    EXPECT_THAT(expire(wheel, Tick{107}), ElementsAre(1));
+    EXPECT_EQ(wheel.armed_count(), 3U);
+  }
+  EXPECT_EQ(wheel.next_wakeup(), std::nullopt);
+  EXPECT_EQ(wheel.armed_count(), 0U);
+}
+
 TEST(TimeWheelTest, CountsTheHooksOfEachSlot) {
   TimeWheel wheel(Tick{0});
   std::deque<TestHook> hooks;
