@@ -1,7 +1,5 @@
 #include "tests/client_sim/daemon_usage.h"
 
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,13 +11,10 @@
 #include <sstream>
 #include <vector>
 
-#include "tests/client_sim/connection.h"
+#include "tests/client_sim/http_request.h"
 
 namespace pulsewheel::sim {
 namespace {
-
-constexpr std::size_t kAnswerMax = 16 << 20;  // bytes of /metrics that are read
-constexpr timeval kStepLimit{5, 0};
 
 /// A gauge over all its label sets.
 struct Range {
@@ -128,17 +123,6 @@ class MetricsText {
   std::map<std::string, Range> gauges_;
 };
 
-/// Everything that the peer sends until it closes.
-std::string read_all(int descriptor) {
-  std::string answer;
-  char buffer[64 * 1024];
-  ssize_t got;
-  while (answer.size() < kAnswerMax && (got = ::recv(descriptor, buffer, sizeof(buffer), 0)) > 0) {
-    answer.append(buffer, static_cast<std::size_t>(got));
-  }
-  return answer;
-}
-
 }  // namespace
 
 std::optional<ProcessUsage> read_usage(pid_t pid) {
@@ -169,23 +153,9 @@ std::optional<ProcessUsage> read_usage(pid_t pid) {
 }
 
 std::optional<DaemonMetrics> fetch_metrics(const std::string& http) {
-  const Endpoint endpoint = resolve(http);
-  const int descriptor = ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return std::nullopt;
-  ::setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &kStepLimit, sizeof(kStepLimit));
-  ::setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &kStepLimit, sizeof(kStepLimit));
-  const std::string request =
-      "GET /metrics HTTP/1.1\r\nHost: " + http + "\r\nConnection: close\r\n\r\n";
-  std::string answer;
-  if (::connect(descriptor, endpoint.get(), endpoint.size) == 0 &&
-      ::send(descriptor, request.data(), request.size(), MSG_NOSIGNAL) ==
-          static_cast<ssize_t>(request.size())) {
-    answer = read_all(descriptor);
-  }
-  ::close(descriptor);
-  const std::size_t body = answer.find("\r\n\r\n");
-  if (!answer.starts_with("HTTP/1.1 200") || body == std::string::npos) return std::nullopt;
-  return parse_metrics(std::string_view(answer).substr(body + 4));
+  const std::optional<HttpAnswer> answer = http_request(http, "GET", "/metrics");
+  if (!answer || answer->status != 200) return std::nullopt;
+  return parse_metrics(answer->body);
 }
 
 DaemonMetrics parse_metrics(std::string_view text) {

@@ -19,6 +19,7 @@ constexpr std::uint8_t bit(Reason reason) noexcept {
 void Verdict::merge(const Verdict& other) {
   online_edges += other.online_edges;
   offline_edges += other.offline_edges;
+  kicked_edges += other.kicked_edges;
   false_offline += other.false_offline;
   missed_offline += other.missed_offline;
   late_offline += other.late_offline;
@@ -48,6 +49,15 @@ void Judge::daemon_stopped(MonoTime at) {
 void Judge::daemon_continued(MonoTime at) {
   PULSEWHEEL_CHECK(!stalls_.empty());
   stalls_.back().ended = at;
+}
+
+void Judge::doubt_logins(bool doubted) noexcept {
+  if (doubted == logins_doubted_) return;
+  logins_doubted_ = doubted;
+  if (!doubted) return;
+  for (Session& session : sessions_) {
+    if (session.state == State::kPending) session.state = State::kDoubtful;
+  }
 }
 
 MonoTime Judge::arrival_of(MonoTime sent, bool& stalled) const noexcept {
@@ -100,10 +110,11 @@ Judge::Window Judge::window_of(std::uint32_t user) noexcept {
   }
   add_logout(users_[user], window);
   for (const Session& session : sessions_of(user)) {
-    // Any session that may have been the last one to run out.
-    if (session.state != State::kNone && session.last.after + session.timeout >= window.low) {
-      window.reasons |= reasons_of(session);
-    }
+    if (session.state == State::kNone) continue;
+    // Any session that may have been the last one to run out: of two packets that are read at
+    // nearly the same time, nobody here knows which one was first.
+    const MonoTime deadline = arrival_of(session.last.after, window.stalled) + session.timeout;
+    if (deadline >= window.low - rules_.slack) window.reasons |= reasons_of(session);
   }
   // Of two possible deadlines nobody can say by how much an edge missed the right one.
   if (doubtful) window.by_silence = false;
@@ -114,14 +125,15 @@ void Judge::add_logout(const User& user, Window& window) const noexcept {
   if (!user.has_ended) return;
   window.due = true;
   window.low = std::max(window.low, user.ended.before);
-  if (user.ended.after >= window.low) {
+  if (user.ended.after >= window.low - rules_.slack) {
     window.reasons |= bit(user.ended_by_close ? Reason::kDisconnect : Reason::kLogout);
   }
   const MonoTime base = arrival_of(user.ended.after, window.stalled);
   if (base <= window.base) return;
+  // Another session that ran out just before may not have been dropped yet.
+  window.certain = user.ended_answered && base > window.base + rules_.tick + rules_.slack;
   window.base = base;
   window.by_silence = false;
-  window.certain = user.ended_answered;
 }
 
 void Judge::note_gap(std::uint32_t user, MonoTime before) noexcept {
@@ -243,6 +255,7 @@ void Judge::edge(std::uint32_t user, const ObservedEdge& edge) {
 
 void Judge::on_excused(std::uint32_t user, const ObservedEdge& edge) noexcept {
   User& record = users_[user];
+  if (edge.reason == Reason::kKicked) ++verdict_.kicked_edges;
   if (edge.reason == Reason::kKicked && rules_.kicks_are_ours && !record.kicked) {
     ++verdict_.wrong_reasons;
   }
@@ -272,14 +285,16 @@ void Judge::on_offline(std::uint32_t user, const ObservedEdge& edge) {
     }
     ++verdict_.missing_online;
   }
-  if (record.gap_open && at >= record.gap.low && (!window.due || at < window.low)) {
+  const bool too_early = !window.due || at < window.low;
+  const bool explained = (window.reasons & bit(edge.reason)) != 0;
+  if (record.gap_open && at >= record.gap.low && (too_early || !explained)) {
     // Caused by the silence before the last packets, however late it was read.
     settle_with(record.gap, edge);
     record.gap_open = record.online = false;
     end_sessions_logged_in_before(user, record.gap.low);
     return;
   }
-  if (!window.due || at < window.low) {
+  if (too_early) {
     ++verdict_.false_offline;
   } else {
     settle_gap(record, at);

@@ -65,6 +65,7 @@ struct ObservedEdge {
 struct Verdict {
   std::uint64_t online_edges = 0;
   std::uint64_t offline_edges = 0;
+  std::uint64_t kicked_edges = 0;      // of the offline ones
   std::uint64_t false_offline = 0;     // before T had passed
   std::uint64_t missed_offline = 0;    // never, or later than tick + slack + grace
   std::uint64_t late_offline = 0;      // later than tick + slack, but not missed
@@ -137,9 +138,9 @@ class Judge {
   [[nodiscard]] bool is_stalled(MonoTime now) const noexcept {
     return !stalls_.empty() && now < stalls_.back().ended + rules_.drain;
   }
-  /// While true, the daemon may be unable to accept: each LOGIN sent meanwhile is in doubt until
-  /// it is answered.
-  void doubt_logins(bool doubted) noexcept { logins_doubted_ = doubted; }
+  /// While true, the daemon may be unable to accept: each LOGIN that is not answered is in doubt
+  /// until it is. O(sessions) when it changes.
+  void doubt_logins(bool doubted) noexcept;
 
   /// Requires `user` < users.
   void edge(std::uint32_t user, const ObservedEdge& edge);

@@ -136,7 +136,12 @@ void Worker::follow_control(MonoTime now) {
       judge_.daemon_continued(at);
     }
   }
-  judge_.doubt_logins(control_.logins_doubted());
+  const bool doubted = control_.logins_doubted();
+  judge_.doubt_logins(doubted);
+  if (doubted) {
+    for (const auto& [key, old] : superseded_)
+      clients_[old.index].takeover_doubted = true;
+  }
   if (const std::uint32_t cuts = control_.cuts(); cuts != cuts_done_) {
     cuts_done_ = cuts;
     if (control_.phase() == Phase::kSteady) cut(control_.cut_percent(), now);

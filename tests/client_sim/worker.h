@@ -101,8 +101,9 @@ class Worker {
     MonoTime held_until;  // nothing before: the user is being kicked
     MonoTime cut_at;      // of a cut that it is not back from; 0: none
     std::uint32_t superseded_generation = 0;  // of the connection that it last took over from
-    bool taking_over = false;   // its LOGIN is to end the session of its older connection
-    bool end_expected = false;  // the daemon said why it will close
+    bool takeover_doubted = false;  // the old session may have ended before the LOGIN was read
+    bool taking_over = false;       // its LOGIN is to end the session of its older connection
+    bool end_expected = false;      // the daemon said why it will close
   };
 
   /// The old connection of a client that opened a second one, kept until the daemon ends it.

@@ -253,7 +253,9 @@ void Worker::on_login_ack(std::uint32_t index, const proto::LoginAck& ack) {
   if (client.cut_at != MonoTime{}) on_back_from_cut(client, now);
   if (client.taking_over) {
     client.taking_over = false;
-    if (ack.status != proto::LoginStatus::kTookOver) judge_.takeover_untold();
+    if (ack.status != proto::LoginStatus::kTookOver && !client.takeover_doubted) {
+      judge_.takeover_untold();
+    }
     calendar_.add(now + allowance(),
                   {index, client.superseded_generation, Action::kTakeoverDeadline});
   }
@@ -379,7 +381,7 @@ void Worker::on_superseded_bytes(Superseded& old, std::span<const std::byte> byt
 void Worker::end_superseded(std::uint64_t key, bool untold) {
   const auto found = superseded_.find(key);
   if (found == superseded_.end()) return;
-  if (untold) judge_.takeover_untold();
+  if (untold && !clients_[found->second.index].takeover_doubted) judge_.takeover_untold();
   close_connection(found->second.descriptor, /*abruptly=*/true);
   superseded_.erase(found);
   stats_.connected.add(-1);
