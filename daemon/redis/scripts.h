@@ -16,8 +16,8 @@
 
 namespace pulsewheel {
 
-/// Of one call of a batch script. 256 users take redis-server well under a millisecond, in which it
-/// serves nobody else.
+/// Users in one call of a batch script. Such a call takes redis-server about 2 ms, in which it
+/// serves nobody else: 256 users who all change their slot, of 100,000 in the ring (7 us each).
 inline constexpr std::size_t kRingBatchMax = 256;
 
 /// A call of a script, for RedisClient::eval(). Owns its words.
