@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -256,6 +257,8 @@ struct BadAnswer {
   const char* name;
   std::string bytes;
   RedisErrc reason;
+
+  friend void PrintTo(const BadAnswer& answer, std::ostream* out) { *out << answer.name; }
 };
 class RedisClientBadAnswerTest : public RedisClientTest,
                                  public testing::WithParamInterface<BadAnswer> {};
