@@ -131,7 +131,8 @@ void Judge::add_logout(const User& user, Window& window) const noexcept {
   const MonoTime base = arrival_of(user.ended.after, window.stalled);
   if (base <= window.base) return;
   // Another session that ran out just before may not have been dropped yet.
-  window.certain = user.ended_answered && base > window.base + rules_.tick + rules_.slack;
+  const Due others = due_of(window.base, window.stalled);
+  window.certain = user.ended_answered && base > others.base + others.in_time;
   window.base = base;
   window.by_silence = false;
 }

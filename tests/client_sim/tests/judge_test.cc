@@ -376,6 +376,27 @@ TEST_F(JudgeTest, AnAnsweredLogoutAndALoginOnItsHeelsNeedBothEdges) {
   EXPECT_EQ(judge.finish(at(20s)).missed_offline, 1U);
 }
 
+TEST_F(JudgeTest, AQuickLogoutMayBeCoveredByASessionThatHasOnlyJustRunOut) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  judge.packet_sent(1, sent(20s));
+  judge.logout_sent(1, sent(30s + 400ms));  // the other one ran out at 30 s
+  judge.logout_answered(1);
+  log_in(30s + 405ms, 1);
+  EXPECT_TRUE(judge.finish(at(50s)).clean());
+}
+
+TEST_F(JudgeTest, AQuickLogoutMayBeCoveredByASessionThatRanOutWhileTheDaemonWasFrozen) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  judge.daemon_stopped(at(20s));
+  judge.logout_sent(1, sent(38s));
+  judge.daemon_continued(at(40s));
+  judge.logout_answered(1);
+  log_in(40s + 5ms, 1);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
 TEST_F(JudgeTest, TheEdgesOfAQuickLogoutMayBeReadBehindTheNextLogin) {
   log_in_and_see_online(0s);
   judge.logout_sent(0, sent(5s));
