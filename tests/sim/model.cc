@@ -92,14 +92,15 @@ void Model::on_login_read(Witness& w, SessionRef ref, const Timeouts& timeouts, 
   w.ref = ref;
   w.last_read = now;
   w.timeout = timeouts.of_wish(w.wish_ms);
-  w.deadline = now + w.timeout;
+  w.deadline = w.told = now + w.timeout;
+  w.changed = now;
   ++w.holders;
   by_ref_[key_of(ref)] = &w;
 }
 
 void Model::on_packet_read(Witness& w, MonoTime now) {
   trace_.note(now, "packet is read", w.user, w.number);
-  w.last_read = now;
+  w.last_read = w.changed = now;
   w.deadline = now + w.timeout;
 }
 
@@ -112,6 +113,7 @@ bool Model::on_timeouts(Witness& w, const Timeouts& timeouts, MonoTime now) {
               std::chrono::duration_cast<milliseconds>(changed).count());
   const Duration until = std::min(w.deadline, now + changed) - w.last_read;
   w.timeout = changed;
+  w.changed = now;
   w.deadline = w.last_read + std::max<Duration>(changed, std::chrono::ceil<milliseconds>(until));
   return true;
 }
@@ -251,6 +253,25 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
   release(w);
 }
 
+void Model::on_touch_delivered(const SessionTouch& touch, MonoTime now) {
+  const auto it = by_ref_.find(key_of(touch.session));
+  if (it == by_ref_.end()) return;  // its end came first
+  Witness& w = *it->second;
+  trace_.note(now, "touch reaches the home", w.user, w.number);
+  if (touch.last_packet > w.last_read) fail("a touch by a packet that nobody read", w.user);
+  if (w.at_home != Witness::AtHome::kLive) return;
+  w.told = touch.deadline;
+  users_[w.user].last_seen = std::max(users_[w.user].last_seen, touch.last_packet);
+}
+
+void Model::on_deadline_told(const UserDeadline& told) {
+  const std::uint32_t number = user_of(told.uid);
+  User& user = users_.at(number);
+  if (!user.online) fail("a deadline of a user who is offline", number);
+  if (told.last_seen != user.last_seen) fail("a deadline with a wrong last_seen", number);
+  user.mirrored = told.deadline;
+}
+
 void Model::on_kick(std::uint32_t number, std::optional<std::size_t> live, MonoTime now) {
   User& user = users_[number];
   trace_.note(now, "kick", number, Trace::kNobody);
@@ -293,6 +314,7 @@ void Model::on_edge(const Edge& edge) {
   }
   user.online = online;
   user.since = edge.at;
+  user.mirrored = MonoTime::min();
   user.came_online = user.must_leave = false;
 }
 
@@ -418,12 +440,32 @@ void Model::check_user(std::uint32_t number, const UserView& view, MonoTime now)
     ++live;
     if (w->ended || !w->active) fail("a session lives at home only", number);
     if (tick_of(w->deadline) <= now) fail("a silent session is kept", number);
+    const bool settled = w->changed + 2 * profile_.tick < now;
+    if (profile_.track_deadlines && settled && w->told != w->deadline) {
+      fail("the home does not know the deadline " + to_text(w->deadline), number);
+    }
   }
   const auto shown =
       static_cast<std::size_t>(std::count_if(view.sessions.begin(), view.sessions.end(),
                                              [](const UserSession& s) { return !s.lingering; }));
   if (shown != live) fail("the registry shows the wrong number of live sessions", number);
   if (!user.waiting.empty()) fail("a LOGIN waits although nobody has anything to do", number);
+  if (profile_.track_deadlines && user.online) check_mirror(user, number, now);
+}
+
+/// What has run out beside a live session may be forgotten or not.
+void Model::check_mirror(const User& user, std::uint32_t number, MonoTime now) const {
+  MonoTime latest = MonoTime::min();
+  MonoTime latest_ever = MonoTime::min();
+  for (const Witness* w : user.sessions) {
+    const bool live = w->at_home == Witness::AtHome::kLive;
+    const MonoTime deadline = live ? w->told : w->due;
+    latest_ever = std::max(latest_ever, deadline);
+    if (live || w->due > now) latest = std::max(latest, deadline);
+  }
+  if (user.mirrored >= latest && user.mirrored <= latest_ever) return;
+  fail("a mirror knows the deadline " + to_text(user.mirrored) + ", and it is " + to_text(latest),
+       number);
 }
 
 }  // namespace pulsewheel::nodesim

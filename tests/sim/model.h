@@ -43,6 +43,8 @@ struct Witness {
   MonoTime last_read{};                           // submitted: the newest packet
   Duration timeout{0};                            // submitted: what holds
   MonoTime deadline{};                            // submitted: when silence is final
+  MonoTime changed{};                             // submitted: when that was last another
+  MonoTime told{};                                // submitted: the deadline that the home knows
 
   AtHome at_home = AtHome::kUnknown;
   MonoTime due{};                               // kRunningOut
@@ -65,7 +67,8 @@ struct Witness {
 ///    the node, as fast as its latencies and stalls let it, comes to rest; and within
 ///    Profile::lateness_max of the tick and of the last stall.
 /// 4. Reason, due time and last_seen of each edge are right.
-/// 5. Whenever the node is at rest, what the registry says of each user is so.
+/// 5. Whenever the node is at rest, what the registry says of each user is so, and a mirror that is
+///    told edges and deadlines knows them, at most two ticks old.
 ///
 /// Each fact costs O(sessions of the user) at most. Throws Violation.
 class Model {
@@ -95,8 +98,11 @@ class Model {
   void on_login_decided(SessionRef session, const LoginDecision& decision, MonoTime now);
   void on_login_answered(Witness& w) noexcept { w.active = true; }
   void on_end_delivered(const SessionEnd& end, MonoTime now);
+  void on_touch_delivered(const SessionTouch& touch, MonoTime now);
   void on_kick(std::uint32_t user, std::optional<std::size_t> live, MonoTime now);
   void on_edge(const Edge& edge);
+  /// A mirror of the edges hears until when a user stays online.
+  void on_deadline_told(const UserDeadline& told);
   /// All edges of what was just decided have been told.
   void after_decision(MonoTime now);
 
@@ -127,9 +133,10 @@ class Model {
     bool must_leave = false;   // by an end just decided; the edge is due
     SessionId last_id = 0;
     MonoTime last_seen = MonoTime::min();
-    MonoTime since{};                // of the state
-    std::vector<Witness*> sessions;  // live or running out
-    std::vector<Witness*> waiting;   // LOGINs that have arrived and are not decided
+    MonoTime since{};                     // of the state
+    MonoTime mirrored = MonoTime::min();  // the deadline that a mirror knows
+    std::vector<Witness*> sessions;       // live or running out
+    std::vector<Witness*> waiting;        // LOGINs that have arrived and are not decided
   };
 
   [[nodiscard]] MonoTime tick_of(MonoTime deadline) const noexcept;
@@ -143,6 +150,7 @@ class Model {
   void check_offline(const User& user, const Edge& edge, std::uint32_t number);
   [[nodiscard]] static bool explains(const User& user, const Witness& session, const Edge& edge);
   void check_not_blind(const User& user, MonoTime due, std::uint32_t number) const;
+  void check_mirror(const User& user, std::uint32_t number, MonoTime now) const;
   void check_not_late(const Edge& edge, MonoTime due, std::uint32_t number);
 
   const Profile& profile_;

@@ -77,6 +77,7 @@ TEST(NodeSimCoverageTest, EverythingThatCanHappenHappens) {
     all.fences += t.fences;
     all.kicks += t.kicks;
     all.settings += t.settings;
+    all.deadlines += t.deadlines;
     all.crashes += t.crashes;
     all.clean_stops += t.clean_stops;
     for (std::size_t i = 0; i < all.offline.size(); ++i)
@@ -90,6 +91,7 @@ TEST(NodeSimCoverageTest, EverythingThatCanHappenHappens) {
   EXPECT_GT(all.fences, 0U);
   EXPECT_GT(all.kicks, 0U);
   EXPECT_GT(all.settings, 0U);
+  EXPECT_GT(all.deadlines, 0U);
   EXPECT_GT(all.crashes, 0U);
   EXPECT_GT(all.clean_stops, 0U);
   for (const EdgeReason reason :
@@ -117,20 +119,16 @@ TEST_P(SabotageTest, IsNoticed) {
       Violation);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rules, SabotageTest,
-                         testing::Values(Case{Sabotage::kFenceWithoutReading, "everything"},
-                                         Case{Sabotage::kBlindDeadline, "hiccups"},
-                                         Case{Sabotage::kLoginsOvertaken, "stalls"},
-                                         Case{Sabotage::kLostDismissal, "takeovers"},
-                                         Case{Sabotage::kBlindStall, "stalls"},
-                                         Case{Sabotage::kExpiresAhead, "everything"},
-                                         Case{Sabotage::kLateWakeup, "calm"},
-                                         Case{Sabotage::kForgottenKeepalive, "calm"},
-                                         Case{Sabotage::kForgottenEnd, "stalls"},
-                                         Case{Sabotage::kDoubleLogin, "calm"}),
-                         [](const auto& tested) {
-                           return without_dashes(to_string(tested.param.sabotage));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Rules, SabotageTest,
+    testing::Values(
+        Case{Sabotage::kFenceWithoutReading, "everything"},
+        Case{Sabotage::kBlindDeadline, "hiccups"}, Case{Sabotage::kLoginsOvertaken, "stalls"},
+        Case{Sabotage::kLostDismissal, "takeovers"}, Case{Sabotage::kBlindStall, "stalls"},
+        Case{Sabotage::kExpiresAhead, "everything"}, Case{Sabotage::kLateWakeup, "calm"},
+        Case{Sabotage::kForgottenKeepalive, "calm"}, Case{Sabotage::kForgottenEnd, "stalls"},
+        Case{Sabotage::kForgottenTouch, "takeovers"}, Case{Sabotage::kDoubleLogin, "calm"}),
+    [](const auto& tested) { return without_dashes(to_string(tested.param.sabotage)); });
 
 }  // namespace
 }  // namespace pulsewheel::nodesim

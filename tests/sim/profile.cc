@@ -58,6 +58,7 @@ Profile hiccups() {
   Profile p;
   p.name = "hiccups";
   p.about = "shards wait for a processor often, for less than what counts as a stall";
+  p.track_deadlines = true;
   p.shards = 2;
   p.handlers_max = 2;
   p.near_deadline = 200;
@@ -86,6 +87,7 @@ Profile takeovers() {
   Profile p;
   p.name = "takeovers";
   p.about = "labelled devices that move and race; an operator who kicks";
+  p.track_deadlines = true;
   p.shards = 8;
   p.users = 500;
   p.labelled = 900;
@@ -126,6 +128,7 @@ Profile fine_ticks() {
   Profile p;
   p.name = "fine";
   p.about = "ticks of 10 ms, timeouts of one to ten seconds, clients on the edge";
+  p.track_deadlines = true;
   p.shards = 3;
   p.users = 500;
   p.tick = milliseconds{10};
@@ -142,6 +145,7 @@ Profile no_linger() {
   Profile p;
   p.name = "no-linger";
   p.about = "a closed connection is offline at once";
+  p.track_deadlines = true;
   p.shards = 3;
   p.linger = false;
   p.habits.fin = 40;
@@ -158,6 +162,7 @@ Profile reloads() {
   Profile p;
   p.name = "reloads";
   p.about = "other timeouts every few seconds, for sessions that are logged in too";
+  p.track_deadlines = true;
   p.shards = 3;
   p.users = 500;
   p.reload_every = seconds{8};
@@ -185,6 +190,7 @@ Profile everything() {
   Profile p;
   p.name = "everything";
   p.about = "all of it at once, on small budgets";
+  p.track_deadlines = true;
   p.shards = 5;
   p.users = 1'000;
   p.handlers_max = 8;

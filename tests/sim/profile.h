@@ -48,6 +48,7 @@ struct Profile {
   Duration tick = seconds{1};
   bool linger = true;
   Timeouts timeouts;
+  bool track_deadlines = false;  // somebody mirrors until when each user stays online
   Duration retention = minutes{10};
   std::size_t offline_users_max = 100'000;
   std::uint32_t sessions_per_user_max = 4;

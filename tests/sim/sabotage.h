@@ -19,6 +19,7 @@ enum class Sabotage : std::uint8_t {
   kLateWakeup,           // sleeps one tick longer than it was told
   kForgottenKeepalive,   // does not hear one keepalive in a hundred
   kForgottenEnd,         // reports no end for a session that closed while its login was decided
+  kForgottenTouch,       // does not tell home shards of packets, for whoever mirrors deadlines
   kDoubleLogin,          // submits a LOGIN twice
 };
 
@@ -38,6 +39,7 @@ inline constexpr std::array kSabotageNames{
     SabotageName{Sabotage::kLateWakeup, "late-wakeup"},
     SabotageName{Sabotage::kForgottenKeepalive, "forgotten-keepalive"},
     SabotageName{Sabotage::kForgottenEnd, "forgotten-end"},
+    SabotageName{Sabotage::kForgottenTouch, "forgotten-touch"},
     SabotageName{Sabotage::kDoubleLogin, "double-login"},
 };
 

@@ -38,7 +38,8 @@ PresenceRegistry::Options registry_options(const Profile& p, ShardIndex index,
           .sessions_per_user_max = p.sessions_per_user_max,
           .offline_retention = p.retention,
           .offline_users_max = p.offline_users_max,
-          .hash_seed = kHashSeed};
+          .hash_seed = kHashSeed,
+          .track_deadlines = p.track_deadlines};
 }
 
 }  // namespace
@@ -153,6 +154,8 @@ void VirtualShard::on_rest_of_round() {
   core_.finish_due(now_);
   tell_edges();
   deliver_own_mail();
+  if (!touched_.empty()) core_.note_touched(began_);
+  tell_deadlines();
   flush_mail();
   in_round_ = false;
   sleep_until(core_.end_round());
@@ -231,6 +234,9 @@ void VirtualShard::deliver(MailBatch batch) {
   for (Mail& mail : batch) {
     if (const auto* end = std::get_if<EndMail>(&mail)) {
       world_.model.on_end_delivered(end->end, now_);
+    } else if (const auto* touch = std::get_if<TouchMail>(&mail)) {
+      for (const SessionTouch& one : touch->touches)
+        world_.model.on_touch_delivered(one, now_);
     }
     one_.clear();
     one_.push_back(std::move(mail));
@@ -277,6 +283,13 @@ void VirtualShard::tell_edges() {
     }
   }
   static_cast<void>(core_.take_edges());
+}
+
+void VirtualShard::tell_deadlines() {
+  const DeadlineBatch batch = core_.take_deadlines();
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    world_.model.on_deadline_told(batch.at(i));
+  world_.tally.deadlines += batch.size();
 }
 
 void VirtualShard::flush_mail() {
@@ -326,6 +339,7 @@ void VirtualShard::accept(Connection& connection) {
   slab_[slot] = std::make_unique<VirtualSession>(connection.ref(), ref, now_, kLoginTimeout);
   connection.server = Connection::Server::kAccepted;
   connection.session = slot;
+  if (world_.profile.track_deadlines) touched_.make_room(slab_.size());
   file_deadline(*slab_[slot]);
   want_read(*slab_[slot]);
 }
@@ -377,6 +391,7 @@ void VirtualShard::handle(VirtualSession& session, Packet packet) {
       packet == Packet::kMessage ? session.fsm.on_message(now_) : session.fsm.on_keepalive(now_);
   PULSEWHEEL_CHECK(step == SessionStep::kAlive);
   TimeWheel::postpone(session, clock_.ceil(session.fsm.deadline()));
+  if (world_.sabotage != Sabotage::kForgottenTouch) touched_.add(session.ref.index);
 }
 
 void VirtualShard::handle_login(VirtualSession& session) {
@@ -408,6 +423,7 @@ void VirtualShard::apply_timeouts(VirtualSession& session) {
   if (!changed) return;
   ++world_.tally.settings;
   file_deadline(session);
+  touched_.add(session.ref.index);
   connection.timeout = session.fsm.timeout();
   network_.tell(connection, Word::kSettings);
 }
@@ -535,6 +551,14 @@ ShardHost::UnreadMax VirtualShard::unread_max() const noexcept {
 
 void VirtualShard::on_stall(Duration /*late*/) {
   ++world_.tally.stalls;
+}
+
+void VirtualShard::on_touches_due() {
+  touched_.drain([this](std::uint32_t slot) {
+    const VirtualSession* const session = slab_[slot].get();
+    if (session == nullptr || session->fsm.state() != SessionState::kActive) return;
+    core_.touch({session->user, session->ref, session->fsm.last_packet(), session->fsm.deadline()});
+  });
 }
 
 void VirtualShard::on_fence() {

@@ -113,6 +113,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void lie_about_reading();
   void collect_mail();
   void tell_edges();
+  void tell_deadlines();
   void flush_mail();
   [[nodiscard]] MailBatch hold_logins_back(ShardIndex to, MailBatch& batch);
   void sleep_until(const ShardCore::Next& next);
@@ -138,6 +139,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void on_dismissed(const DismissMail& mail) override;
   [[nodiscard]] UnreadMax unread_max() const noexcept override;
   void on_stall(Duration late) override;
+  void on_touches_due() override;
   void on_fence() override;
   // TimerErrorSink.
   void on_timer_failure(std::string_view, std::string_view, bool) noexcept override {}
@@ -148,6 +150,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   const ShardIndex index_;
   const std::uint32_t epoch_;
   const TickClock clock_;
+  TouchedSessions touched_;
   Timeouts timeouts_;
   Timeouts reloaded_;                    // by Handler::Kind::kReload
   std::uint32_t next_renegotiated_ = 0;  // slot of the slab
