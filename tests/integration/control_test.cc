@@ -381,7 +381,8 @@ TEST(RememberedTest, SinceIsThatOfTheStateAcrossSessions) {
   for (Client& client : clients)
     client.close();
   ASSERT_TRUE(eventually([&] {
-    for (const Json& session : user_of(daemon, "alice").at("sessions"))
+    const Json user = user_of(daemon, "alice");
+    for (const Json& session : user.at("sessions"))
       if (session.at("lingering") == false) return false;
     return true;
   }));
