@@ -101,6 +101,32 @@ struct Config {
     friend bool operator==(const Events&, const Events&) = default;
   };
 
+  struct Redis {
+    enum class Mode : std::uint8_t { kOff, kMirror, kShared };
+
+    Mode mode = Mode::kOff;
+    std::string url = "redis://127.0.0.1:6379";
+    std::string user;           // empty: the server's default user
+    std::string password_file;  // empty: none
+    std::string password_env;   // name of a variable; empty: none
+    std::string ca_file;        // empty: the system's authorities
+    std::string cert_file;      // empty: none
+    std::string key_file;       // of cert_file
+    std::string node;           // empty: the host's name
+    std::string list_key = "testlist";
+    std::string slot_prefix = "slot-";
+    std::uint32_t slots = 32;  // or 31
+    std::string index_key = "timeline-index";
+    std::string key_prefix = "pulsewheel:";
+    std::uint32_t stream_max = 1'000'000;  // edges
+    Duration connect_timeout = std::chrono::seconds{5};
+    Duration command_timeout = std::chrono::seconds{5};
+    std::uint32_t batch_max = 256;        // users
+    std::uint32_t queue_max = 1'000'000;  // changes
+
+    friend bool operator==(const Redis&, const Redis&) = default;
+  };
+
   struct Log {
     enum class Level : std::uint8_t { kDebug, kInfo, kWarn, kError };
     enum class Format : std::uint8_t { kHuman, kJson };
@@ -121,6 +147,7 @@ struct Config {
   Restart restart;
   Drain drain;
   Events events;
+  Redis redis;
   Log log;
 
   friend bool operator==(const Config&, const Config&) = default;

@@ -63,10 +63,12 @@ constexpr auto kOnRestart = Changes::kOnRestart;
 constexpr std::array<std::string_view, 3> kFdTablesNames{"auto", "shared", "per-shard"};
 constexpr std::array<std::string_view, 1> kProtocolNames{"native"};
 constexpr std::array<std::string_view, 2> kOnDisconnectNames{"linger", "offline"};
+constexpr std::array<std::string_view, 3> kRedisModeNames{"off", "mirror", "shared"};
 constexpr std::array<std::string_view, 4> kLogLevelNames{"debug", "info", "warn", "error"};
 constexpr std::array<std::string_view, 2> kLogFormatNames{"human", "json"};
 
 constexpr TextKind kOptionalPath{TextKind::Form::kAny};
+constexpr TextKind kOptionalText{TextKind::Form::kAny};
 constexpr TextKind kPath{TextKind::Form::kNotEmpty};
 constexpr IntegerKind kPort{0, 65'535};
 constexpr milliseconds kTimeoutMin{100};
@@ -88,6 +90,10 @@ constexpr Section kSections[] = {
     {"events",
      "The event log: every online and offline edge as one line of JSON, with uid, reason, time, "
      "epoch and sequence number."},
+    {"redis",
+     "Presence in Redis, for other programs: a ring of slots in which each online user lies in the "
+     "slot of its deadline. Memory decides; Redis follows, and is made equal again after whatever "
+     "happened to it."},
     {"log", "The daemon's own log, for people."},
 };
 
@@ -258,6 +264,78 @@ constexpr Key<Config> kSectionKeys[] = {
         "events.queue_max", IntegerKind{1, 100 * kMillion}, kOnRestart,
         "Edges that may wait for a slow disk. Those beyond it are dropped and counted; presence "
         "itself goes on."),
+
+    key<&C::redis, &C::Redis::mode>(
+        "redis.mode", ChoiceKind{kRedisModeNames}, kOnRestart,
+        "\"off\": no Redis. \"mirror\": the daemon writes and others read. \"shared\": other "
+        "writers "
+        "put users into the same ring; not in this version yet."),
+    key<&C::redis, &C::Redis::url>(
+        "redis.url", kPath, kOnRestart,
+        "Where Redis is: redis://HOST[:PORT][/DATABASE], rediss:// for TLS, or "
+        "unix:///PATH[?db=DATABASE]. No user and no password: this text is printed and logged."),
+    key<&C::redis, &C::Redis::user>("redis.user", kOptionalText, kOnRestart,
+                                    "The user for AUTH. Empty: the default one."),
+    key<&C::redis, &C::Redis::password_file>(
+        "redis.password_file", kOptionalPath, kOnRestart,
+        "A file that holds the password for AUTH. It is read for each connection, and a reload "
+        "makes "
+        "the next attempt to connect at once: so a new password in it works after a reload."),
+    key<&C::redis, &C::Redis::password_env>(
+        "redis.password_env", kOptionalText, kOnRestart,
+        "The name of an environment variable that holds the password, where there is no "
+        "password_file."),
+    key<&C::redis, &C::Redis::ca_file>(
+        "redis.ca_file", kOptionalPath, kOnRestart,
+        "With rediss://, the authorities that the server's certificate is checked against, as "
+        "PEM. Empty: the system's."),
+    key<&C::redis, &C::Redis::cert_file>(
+        "redis.cert_file", kOptionalPath, kOnRestart,
+        "With rediss://, our own certificate, for servers that want one."),
+    key<&C::redis, &C::Redis::key_file>("redis.key_file", kOptionalPath, kOnRestart,
+                                        "The private key of cert_file."),
+    key<&C::redis, &C::Redis::node>(
+        "redis.node", kOptionalText, kOnRestart,
+        "The name under which this node holds users: letters, digits, '.', '_' and '-', at most "
+        "64. "
+        "Each node of one Redis needs its own. Empty: the name of the host."),
+    key<&C::redis, &C::Redis::list_key>(
+        "redis.list_key", kPath, kOnRestart,
+        "The LIST of the slots' names. It is created where there is none; one that is there is "
+        "used "
+        "as it is, and left alone if it has another length."),
+    key<&C::redis, &C::Redis::slot_prefix>(
+        "redis.slot_prefix", kPath, kOnRestart,
+        "What the names of the slots begin with in a list that we create: each slot is a SET of "
+        "the "
+        "uids that expire when the hand reaches it."),
+    key<&C::redis, &C::Redis::slots>(
+        "redis.slots", IntegerKind{31, 32}, kOnRestart,
+        "Length of the ring, one slot a second. 31, as in the documented design, hold timeouts of "
+        "up to 29 s: a reader that looks at no deadline sees longer ones end early."),
+    key<&C::redis, &C::Redis::index_key>("redis.index_key", kPath, kOnRestart,
+                                         "The HASH from a uid to its slot: who is in it is "
+                                         "online."),
+    key<&C::redis, &C::Redis::key_prefix>(
+        "redis.key_prefix", kOptionalText, kOnRestart,
+        "What the names of our other keys begin with: deadline, owners, events, node:NAME. With "
+        "one hash tag in all names, as in \"{pw}:\", they lie together in a cluster."),
+    key<&C::redis, &C::Redis::stream_max>("redis.stream_max", IntegerKind{1'000, 100 * kMillion},
+                                          kOnRestart,
+                                          "About how many edges the stream of events keeps."),
+    key<&C::redis, &C::Redis::connect_timeout>(
+        "redis.connect_timeout", DurationKind{milliseconds{100}, minutes{1}}, kOnRestart,
+        "How long an attempt to connect may take, up to the answer to a PING."),
+    key<&C::redis, &C::Redis::command_timeout>(
+        "redis.command_timeout", DurationKind{milliseconds{100}, minutes{1}}, kOnRestart,
+        "How long an answer may take. Then the connection is given up and made anew."),
+    key<&C::redis, &C::Redis::batch_max>(
+        "redis.batch_max", IntegerKind{1, 256}, kOnRestart,
+        "Users in one call of a script, during which Redis serves nobody else."),
+    key<&C::redis, &C::Redis::queue_max>(
+        "redis.queue_max", IntegerKind{1'000, 100 * kMillion}, kOnRestart,
+        "Changes that may wait for a slow Redis, at most one deadline and the edges of each user. "
+        "What comes beyond it is dropped, counted and repaired later; presence itself goes on."),
 
     key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnReload,
                                  "The least severe lines that are written."),

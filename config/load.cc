@@ -129,6 +129,7 @@ class Loader {
   void check_orders();
   void check_ports();
   void check_files();
+  void check_redis();
   std::string described(std::string_view name, const std::string& value) const;
 
   void report(const std::string& where, const std::string& what);
@@ -435,10 +436,23 @@ void Loader::check_files() {
   }
 }
 
+/// What can be told without knowing Redis; the server checks the rest.
+void Loader::check_redis() {
+  const Config::Redis& redis = config_.redis;
+  if (redis.mode == Config::Redis::Mode::kShared) {
+    report("redis.mode", "\"shared\" is not in this version yet; allowed: \"off\", \"mirror\"");
+  }
+  if (redis.url.find('@') != std::string::npos) {  // not quoted: it may hold a secret
+    report("redis.url",
+           "must not hold a user or a password: use redis.user and redis.password_file");
+  }
+}
+
 Config Loader::finish() {
   check_orders();
   check_ports();
   check_files();
+  check_redis();
   if (problems_.empty()) return std::move(config_);
   if (omitted_ > 0) problems_.push_back("and " + std::to_string(omitted_) + " more");
   throw ConfigError(std::move(problems_));

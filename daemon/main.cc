@@ -73,6 +73,7 @@ int serve(const Config& config, const pulsewheel::ConfigSource& source) {
 
 int run(const Arguments& arguments) {
   const Config config = pulsewheel::load_config(arguments.source);
+  pulsewheel::check_config(config);
   if (arguments.print_config) std::fputs(pulsewheel::print_config(config).c_str(), stdout);
   if (arguments.check_config) std::fputs("the configuration is valid\n", stderr);
   if (arguments.print_config || arguments.check_config) return code(ExitCode::kOk);

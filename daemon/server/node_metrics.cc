@@ -230,6 +230,73 @@ void append_events(const Sequencer& sequencer, const EventLog* event_log, Famili
                              static_cast<double>(log.queued)));
 }
 
+void append_redis_client(const RedisCounters& client, Families& out) {
+  out.push_back(gauge_family("pulsewheel_redis_up", "1 while Redis is connected and answers.",
+                             static_cast<double>(client.up.value())));
+  out.push_back(counter_family("pulsewheel_redis_connections_total",
+                               "Connections to Redis that stood.", client.connections.value()));
+  out.push_back(counter_family("pulsewheel_redis_commands_total", "Commands sent to Redis.",
+                               client.commands.value()));
+  out.push_back(gauge_family("pulsewheel_redis_commands_in_flight",
+                             "Commands that Redis has not answered yet.",
+                             static_cast<double>(client.commands_in_flight.value())));
+  out.push_back(counter_family("pulsewheel_redis_written_bytes_total", "Bytes written to Redis.",
+                               client.bytes_written.value()));
+  out.push_back(counter_family("pulsewheel_redis_read_bytes_total", "Bytes read from Redis.",
+                               client.bytes_read.value()));
+  out.push_back(histogram_family("pulsewheel_redis_round_trip_seconds",
+                                 "Time from a command's submission to its reply.",
+                                 client.round_trip.snapshot()));
+  auto errors = counter_family("pulsewheel_redis_errors_total",
+                               "Commands refused, and connections to Redis failed or lost.");
+  for (const RedisErrcFacts& facts : redis_errcs()) {
+    if (facts.error == RedisErrc::kNone) continue;
+    add_series(errors, static_cast<double>(client.of(facts.error).value()),
+               label("kind", facts.metric));
+  }
+  out.push_back(std::move(errors));
+  auto rejected = counter_family("pulsewheel_redis_error_replies_total",
+                                 "Commands that Redis answered with an error.");
+  for (const ReplyErrorFacts& facts : reply_errors())
+    add_series(rejected, static_cast<double>(client.of(facts.error).value()),
+               label("kind", facts.metric));
+  out.push_back(std::move(rejected));
+}
+
+void append_redis_mirror(const RedisMirror& mirror, Families& out) {
+  const MirrorCounters& counters = mirror.counters();
+  out.push_back(gauge_family("pulsewheel_redis_joined",
+                             "1 while the ring in Redis is usable and this node writes to it.",
+                             static_cast<double>(counters.joined.value())));
+  out.push_back(gauge_family("pulsewheel_redis_refused",
+                             "1 while the ring in Redis must not be written to: see the log.",
+                             static_cast<double>(counters.refused.value())));
+  out.push_back(gauge_family("pulsewheel_redis_queued", "Changes that wait to be written to Redis.",
+                             static_cast<double>(counters.queued.value())));
+  out.push_back(gauge_family("pulsewheel_redis_queued_bytes", "About how much memory they take.",
+                             static_cast<double>(counters.queued_bytes.value())));
+  auto changes = counter_family("pulsewheel_redis_changes_total", "Changes written to Redis.");
+  add_series(changes, static_cast<double>(counters.moved.value()), label("kind", "move"));
+  add_series(changes, static_cast<double>(counters.added.value()), label("kind", "add"));
+  add_series(changes, static_cast<double>(counters.removed.value()), label("kind", "remove"));
+  out.push_back(std::move(changes));
+  out.push_back(counter_family("pulsewheel_redis_batches_total",
+                               "Calls of scripts that wrote these changes.",
+                               counters.batches.value()));
+  out.push_back(counter_family("pulsewheel_redis_lost_edges_total",
+                               "Edges that the stream in Redis does not have.",
+                               counters.lost_edges.value() + mirror.dropped_edges()));
+  out.push_back(counter_family("pulsewheel_redis_dropped_batches_total",
+                               "Batches of news that did not fit into the way to the mirror.",
+                               mirror.dropped_batches()));
+  out.push_back(counter_family("pulsewheel_redis_rejected_changes_total",
+                               "Changes that Redis would not take, left to a repair.",
+                               counters.rejected.value()));
+  out.push_back(histogram_family("pulsewheel_redis_lag_seconds",
+                                 "Time from a shard's hand-over of a change to Redis' reply.",
+                                 counters.lag.snapshot()));
+}
+
 void append_reloads(const ReloadCounters& reloads, Families& out) {
   out.push_back(gauge_family("pulsewheel_config_last_reload_successful",
                              "1 unless the last reload of the configuration was refused.",
@@ -267,6 +334,10 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   append_loop(shards_, out);
   append_timers(shards_, out);
   append_events(sequencer_, event_log_, out);
+  if (mirror_ != nullptr) {
+    append_redis_client(mirror_->client_counters(), out);
+    append_redis_mirror(*mirror_, out);
+  }
   if (reloads_ != nullptr) append_reloads(*reloads_, out);
   append_log(out);
   if (http_ != nullptr) append_http_families(http_->counters(), out);

@@ -23,6 +23,16 @@ std::int64_t unix_ms(const WallClockMapping& clock, MonoTime time) {
   return duration_cast<milliseconds>(clock.to_wall(time).time_since_epoch()).count();
 }
 
+nlohmann::json redis_status(const RedisMirror* mirror) {
+  if (mirror == nullptr) return {{"mode", "off"}};
+  const MirrorCounters& counters = mirror->counters();
+  return {{"mode", "mirror"},
+          {"connection", to_string(mirror->client_state())},
+          {"writing", counters.joined.value() == 1},
+          {"queued", counters.queued.value()},
+          {"lost_edges", counters.lost_edges.value() + mirror->dropped_edges()}};
+}
+
 }  // namespace
 
 NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
@@ -34,10 +44,11 @@ NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
       tick_(tick),
       pulses_(shards_.size()) {}
 
-void NodeStatus::attach(HttpServer& http, const EventLog* event_log,
+void NodeStatus::attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
                         const ReloadCounters& reloads) {
   http_ = &http;
   event_log_ = event_log;
+  mirror_ = mirror;
   reloads_ = &reloads;
 }
 
@@ -130,7 +141,8 @@ nlohmann::json NodeStatus::status() const {
             {"dropped", edges.dropped}}},
           {"lateness_s", {{"min", seconds(lateness.min)}, {"max", seconds(lateness.max)}}},
           {"loop_delay_s", {{"max", seconds(loop_delay.max)}}},
-          {"stalls", stalls}};
+          {"stalls", stalls},
+          {"redis", redis_status(mirror_)}};
 }
 
 std::size_t NodeStatus::home_of(std::string_view uid) const noexcept {

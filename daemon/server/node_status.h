@@ -15,6 +15,7 @@
 #include "daemon/base/time.h"
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
+#include "daemon/redis/mirror.h"
 #include "daemon/server/options.h"
 #include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
@@ -38,8 +39,10 @@ class NodeStatus final : public StatusSource {
   NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer, const NodeFacts& facts,
              Duration tick);
 
-  /// Where callbacks run, and the counters of what else there is; `event_log` may be null.
-  void attach(HttpServer& http, const EventLog* event_log, const ReloadCounters& reloads);
+  /// Where callbacks run, and the counters of what else there is; `event_log` and `mirror` may be
+  /// null.
+  void attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
+              const ReloadCounters& reloads);
   void set_phase(Phase phase) noexcept { phase_.store(phase); }  // any thread
 
   [[nodiscard]] NodeTotals totals() const noexcept;  // any thread
@@ -78,6 +81,7 @@ class NodeStatus final : public StatusSource {
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;
   const EventLog* event_log_ = nullptr;
+  const RedisMirror* mirror_ = nullptr;
   const ReloadCounters* reloads_ = nullptr;
   std::atomic<Phase> phase_{Phase::kStarting};
   mutable std::vector<Pulse> pulses_;

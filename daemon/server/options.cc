@@ -1,6 +1,11 @@
 #include "daemon/server/options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 namespace pulsewheel {
@@ -8,8 +13,8 @@ namespace {
 
 /// Descriptors of an event loop: epoll, its wake-up, its timer.
 constexpr std::uint64_t kDescriptorsPerLoop = 3;
-/// Loops beside the shards': main and HTTP.
-constexpr std::uint64_t kOtherLoops = 2;
+/// Loops beside the shards': main, HTTP and Redis.
+constexpr std::uint64_t kOtherLoops = 3;
 /// Listeners, HTTP clients, log files and whatever a library opens for a moment.
 constexpr std::uint64_t kOtherDescriptors = 320;
 
@@ -28,6 +33,55 @@ DescriptorTables tables_of(Config::Server::FdTables tables) {
       break;
   }
   return DescriptorTables::kAuto;
+}
+
+/// The name under which this node holds users in Redis. Throws ConfigError.
+std::string node_name(const Config::Redis& redis) {
+  std::array<char, 256> host{};
+  const bool named = !redis.node.empty();
+  if (!named) ::gethostname(host.data(), host.size() - 1);
+  std::string name = named ? redis.node : host.data();
+  if (!RingNode::is_valid_name(name)) {
+    throw ConfigError({std::string(named ? "redis.node" : "redis.node: the host's name") +
+                       " must have 1 to " + std::to_string(RingNode::kNameBytesMax) +
+                       " letters, digits, '.', '_' and '-'"});
+  }
+  return name;
+}
+
+RedisSecret secret_of(const Config::Redis& redis) {
+  const bool has_file = !redis.password_file.empty();
+  const bool has_variable = !redis.password_env.empty();
+  if (has_file && has_variable) {
+    throw ConfigError({"redis.password_file and redis.password_env: only one of them can be set"});
+  }
+  if (!redis.user.empty() && !has_file && !has_variable) {
+    throw ConfigError({"redis.user: needs redis.password_file or redis.password_env"});
+  }
+  return {.user = redis.user,
+          .password = {},
+          .password_file = redis.password_file,
+          .password_env = redis.password_env};
+}
+
+RedisTls tls_of(const Config::Redis& redis) {
+  if (redis.cert_file.empty() != redis.key_file.empty()) {
+    throw ConfigError({"redis.cert_file and redis.key_file: both of them, or none"});
+  }
+  return {.ca_file = redis.ca_file,
+          .cert_file = redis.cert_file,
+          .key_file = redis.key_file,
+          .server_name = {}};
+}
+
+/// What `make` returns; what it throws as the problem of a key.
+template <class Make>
+auto checked(const char* key, Make make) {
+  try {
+    return make();
+  } catch (const std::invalid_argument& error) {
+    throw ConfigError({std::string(key) + ": " + error.what()});
+  }
 }
 
 }  // namespace
@@ -87,6 +141,7 @@ ShardOptions shard_options(const Config& config, const NodeFacts& facts, ShardIn
   registry.offline_users_max = per_shard(config.presence.offline_users_max, shards);
   registry.hash_seed = facts.hash_seed;
   registry.unknown_until = facts.grace_end;
+  registry.track_deadlines = uses_redis(config);
   return options;
 }
 
@@ -125,6 +180,39 @@ log::Options log_options(const Config& config) {
 
 HttpServer::Options http_options(const Config& config) {
   return {.address = config.http.address, .port = config.http.port, .limits = {}};
+}
+
+bool uses_redis(const Config& config) noexcept {
+  return config.redis.mode != Config::Redis::Mode::kOff;
+}
+
+MirrorOptions mirror_options(const Config& config, const NodeFacts& facts) {
+  const Config::Redis& redis = config.redis;
+  MirrorOptions options;
+  options.connection.url = checked("redis.url", [&] { return RedisUrl::parse(redis.url); });
+  options.connection.secret = secret_of(redis);
+  options.connection.tls = tls_of(redis);
+  options.node = {.name = node_name(redis), .epoch = facts.epoch};
+  options.connection.client_name = "pulsewheel-" + options.node.name;
+  options.connection.connect_timeout = redis.connect_timeout;
+  options.connection.command_timeout = redis.command_timeout;
+  options.seed = facts.hash_seed;
+  options.layout = checked("redis.*_key, redis.*_prefix", [&] {
+    return RingLayout({.ring = redis.list_key,
+                       .slot_prefix = redis.slot_prefix,
+                       .index = redis.index_key,
+                       .prefix = redis.key_prefix},
+                      redis.slots);
+  });
+  options.stream_entries_max = redis.stream_max;
+  options.batch_max = redis.batch_max;
+  options.queue.changes_max = redis.queue_max;
+  options.timeout = config.presence.timeout;
+  return options;
+}
+
+void check_config(const Config& config) {
+  if (uses_redis(config)) static_cast<void>(mirror_options(config, {}));
 }
 
 }  // namespace pulsewheel

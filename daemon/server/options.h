@@ -9,6 +9,7 @@
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/log.h"
 #include "daemon/events/event_log.h"
+#include "daemon/redis/mirror_link.h"
 #include "daemon/server/shard.h"
 
 namespace pulsewheel {
@@ -32,5 +33,11 @@ struct NodeFacts {
 [[nodiscard]] EventLog::Options event_log_options(const Config& config);
 [[nodiscard]] log::Options log_options(const Config& config);
 [[nodiscard]] HttpServer::Options http_options(const Config& config);
+
+[[nodiscard]] bool uses_redis(const Config& config) noexcept;
+/// Requires uses_redis(). Throws ConfigError where a key's text is wrong.
+[[nodiscard]] MirrorOptions mirror_options(const Config& config, const NodeFacts& facts);
+/// The checks that need more than config/ knows. Throws ConfigError.
+void check_config(const Config& config);
 
 }  // namespace pulsewheel

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/base/log.h"
+#include "daemon/server/options.h"
 
 namespace pulsewheel {
 namespace {
@@ -80,7 +81,9 @@ Config Reloader::load() {
   };
   const Refill refill{*this};
   if (reserve_ >= 0) ::close(std::exchange(reserve_, -1));
-  return load_config(source_);
+  Config config = load_config(source_);
+  check_config(config);
+  return config;
 }
 
 void Reloader::count_success() noexcept {

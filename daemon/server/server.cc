@@ -90,6 +90,7 @@ Server::Server(Config config, ConfigSource source)
     throw StartError(ExitCode::kCannotCreate, error.what());
   }
   make_shards();
+  if (uses_redis(config_)) make_mirror();
 }
 
 Server::~Server() {
@@ -141,6 +142,11 @@ void Server::make_shards() {
   }
 }
 
+void Server::make_mirror() {
+  mirror_ = std::make_unique<RedisMirror>(mirror_options(config_, facts_));
+  redis_sink_ = std::make_unique<RedisSink>(*mirror_);
+}
+
 // --- Start --------------------------------------------------------------------------------------
 
 void Server::run() {
@@ -174,6 +180,10 @@ void Server::start_logs() {
       throw StartError(ExitCode::kCannotCreate, error.what());
     }
     sinks.push_back(event_log_.get());
+  }
+  if (mirror_) {
+    mirror_->start();
+    sinks.push_back(redis_sink_.get());
   }
   sequencer_->start(sinks);
 }
@@ -236,7 +246,7 @@ void Server::open_listeners() {
 
 void Server::start_http() {
   if (!http_) return;
-  status_->attach(*http_, event_log_.get(), reloader_.counters());
+  status_->attach(*http_, event_log_.get(), mirror_.get(), reloader_.counters());
   try {
     http_->start();
   } catch (const boost::system::system_error& error) {
@@ -318,6 +328,7 @@ void Server::reload() {
   const log::Options log = log_options(config_);
   log::set_level(log.level);
   log::set_lines_per_second_max(log.lines_per_second_max);
+  if (mirror_) mirror_->retry_now();
   if (event_log_) event_log_->set_rotation(config_.events.rotate_size, config_.events.rotate_keep);
   for (auto& shard : shards_) {
     shard->post(
@@ -376,6 +387,7 @@ void Server::finish() {
   for (auto& shard : shards_)
     shard->stop();
   sequencer_->stop();
+  if (mirror_) mirror_->stop();
   event_log_.reset();
   if (!config_.server.ports_file.empty()) ::unlink(config_.server.ports_file.c_str());
   mark_end();

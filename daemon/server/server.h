@@ -18,8 +18,10 @@
 #include "daemon/events/epoch_store.h"
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
+#include "daemon/redis/mirror.h"
 #include "daemon/server/node_status.h"
 #include "daemon/server/options.h"
+#include "daemon/server/redis_sink.h"
 #include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
 
@@ -51,7 +53,7 @@ class StartError : public std::runtime_error {
 ///
 /// Start, in this order, because descriptors made before a shard has separated its table are in
 /// every table, and those made after are in one: event loops and signal handling; shards start
-/// and separate; then logs, HTTP and listeners are opened.
+/// and separate; then logs, Redis, HTTP and listeners are opened.
 class Server final : private ShardObserver {
  public:
   /// Takes the state folder and makes the event loops; nothing runs yet. `source` is what `config`
@@ -67,6 +69,7 @@ class Server final : private ShardObserver {
  private:
   void plan();
   void make_shards();
+  void make_mirror();
   void start_shards();
   void start_logs();
   void open_listeners();
@@ -95,6 +98,8 @@ class Server final : private ShardObserver {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_limit_;
   std::unique_ptr<EventLog> event_log_;
+  std::unique_ptr<RedisMirror> mirror_;  // null with redis.mode = "off"
+  std::unique_ptr<RedisSink> redis_sink_;
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<NodeStatus> status_;
   std::unique_ptr<HttpServer> http_;  // outlives the shards: their queues hold its timers

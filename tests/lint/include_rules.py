@@ -72,7 +72,7 @@ RULES = {
     "daemon/server/": Rule(
         ours=(
             "proto/", "config/", "daemon/base/", "daemon/core/", "daemon/net/", "daemon/events/",
-            "daemon/admin/",
+            "daemon/redis/", "daemon/admin/",
         ),
         libraries=("boost", "asio", "beast", "nlohmann", "prometheus", "spdlog"),
     ),

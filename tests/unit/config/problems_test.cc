@@ -52,6 +52,18 @@ TEST(ConfigProblemTest, AnUnknownTableIsOneProblemWhateverItHolds) {
               ElementsAre("test.toml:1: unknown key \"presense\"; did you mean \"presence\"?"));
 }
 
+TEST(ConfigProblemTest, ASecretInTheUrlOfRedisIsRefusedAndNotShown) {
+  EXPECT_THAT(problems_of_sets({"redis.url=redis://:hunter2@localhost"}),
+              ElementsAre("redis.url: must not hold a user or a password: use redis.user and "
+                          "redis.password_file"));
+}
+
+TEST(ConfigProblemTest, SharedRingsAreRefusedUntilThereAreSome) {
+  EXPECT_THAT(problems_of_sets({"redis.mode=shared"}),
+              ElementsAre("redis.mode: \"shared\" is not in this version yet; allowed: \"off\", "
+                          "\"mirror\""));
+}
+
 TEST(ConfigProblemTest, UnknownVariablesNameTheNearestVariable) {
   EXPECT_THAT(problems_of_env({{"PULSEWHEEL_PRESENCE_TIK", "1s"}}),
               ElementsAre("PULSEWHEEL_PRESENCE_TIK: unknown variable; did you mean "

@@ -1,0 +1,336 @@
+#include "daemon/redis/mirror_link.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include <boost/system/error_code.hpp>
+
+#include "daemon/base/check.h"
+#include "daemon/base/log.h"
+#include "daemon/redis/reply_error.h"
+
+namespace pulsewheel {
+namespace {
+
+using Kind = MirrorChange::Kind;
+
+constexpr std::size_t kKinds = 3;
+
+/// The scripts' own error: the list of slots is gone, or another one.
+constexpr std::string_view kRingLength = "RINGLENGTH ";
+
+std::chrono::milliseconds remaining(MonoTime deadline, MonoTime now) {
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - now),
+                  std::chrono::milliseconds{0});
+}
+
+bool is_edge(const MirrorChange& change) noexcept {
+  return change.kind != Kind::kMove;
+}
+
+std::string to_line(const RedisReply& reply) {
+  constexpr std::size_t kBytesMax = 200;
+  return reply.is_error() ? reply.text.substr(0, kBytesMax) : "an answer of an unexpected kind";
+}
+
+}  // namespace
+
+MirrorLink::MirrorLink(boost::asio::io_context& io, MirrorOptions options)
+    : options_(std::move(options)),
+      scripts_(options_.layout, options_.node, options_.stream_entries_max),
+      lease_key_(options_.layout.names().node(options_.node.name)),
+      epoch_(std::to_string(options_.node.epoch)),
+      queue_(options_.queue),
+      client_(io, client_options(options_)),
+      tick_timer_(io),
+      stop_timer_(io) {
+  PULSEWHEEL_CHECK(options_.batch_max >= 1 && options_.batch_max <= kRingBatchMax);
+}
+
+RedisClient::Options MirrorLink::client_options(const MirrorOptions& options) {
+  RedisClient::Options client;
+  client.connection = options.connection;
+  client.seed = options.seed;
+  client.on_ready = [this] { on_ready(); };
+  client.on_down = [this](const RedisDown&) { on_down(); };
+  return client;
+}
+
+void MirrorLink::on_ready() {
+  paused_ = false;
+  arm_tick();
+  join();
+}
+
+/// What was in flight has been given back by now.
+void MirrorLink::on_down() {
+  set_phase(Phase::kDown);
+  tick_timer_.cancel();
+  end_if_drained();
+}
+
+void MirrorLink::arm_tick() {
+  tick_timer_.expires_after(kTick);
+  tick_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && phase_ != Phase::kDown) on_tick();
+  });
+}
+
+void MirrorLink::on_tick() {
+  arm_tick();
+  paused_ = false;
+  if (phase_ == Phase::kJoined) check_lease();
+  if (phase_ == Phase::kRefused) join();
+  pump();
+}
+
+// --- Joining ------------------------------------------------------------------------------------
+
+/// The ring is created where there is none, and used as it is where there is one.
+void MirrorLink::join() {
+  set_phase(Phase::kJoining);
+  const auto error = call(client_, scripts_.create_ring(), [this](std::error_code ec, auto reply) {
+    if (!ec) on_ring(reply);
+  });
+  if (error) refuse(error.message());
+}
+
+void MirrorLink::on_ring(const RedisReply& reply) {
+  if (!reply.is_array()) return refuse(to_line(reply));
+  std::vector<std::string> slots;
+  for (const RedisReply& slot : reply.elements)
+    slots.push_back(slot.text);
+  if (const auto problem = options_.layout.problem_of(slots)) return refuse(*problem);
+  check_lease();
+}
+
+/// Takes or refreshes the lease. That it is not there although we had it says that the data were
+/// flushed or replaced.
+void MirrorLink::check_lease() {
+  const auto on_holder = [this](std::error_code ec, const RedisReply& reply) {
+    if (!ec) lease_was_there_ = reply.is_string();
+  };
+  const auto on_taken = [this](std::error_code ec, const RedisReply& reply) {
+    if (!ec) on_lease(lease_was_there_, reply);
+  };
+  // Refused: too much is in flight, and the next tick asks again.
+  if (client_.submit({"GET", lease_key_}, on_holder)) return;
+  if (call(client_, scripts_.lease(kLease), on_taken)) return;
+}
+
+void MirrorLink::on_lease(bool was_there, const RedisReply& reply) {
+  if (!reply.is_string()) return refuse(to_line(reply));
+  if (reply.text != epoch_) {
+    return refuse("the name '" + options_.node.name + "' (redis.node) is in use by epoch " +
+                  reply.text.substr(0, epoch_.size() + 8) +
+                  ": another node has it, or this one before it was killed");
+  }
+  if (phase_ == Phase::kJoining) return joined();
+  if (phase_ != Phase::kJoined || was_there) return;
+  log::warn("redis_emptied", "Redis has forgotten this node: its data were flushed or replaced");
+  join();
+}
+
+void MirrorLink::joined() {
+  set_phase(Phase::kJoined);
+  if (!refusal_.empty()) log::info("redis_ring", "the ring in Redis can be written again");
+  refusal_.clear();
+  if (const auto warning = options_.layout.warning()) log::warn("redis_ring", "{}", *warning);
+  pump();
+}
+
+void MirrorLink::refuse(const std::string& why) {
+  set_phase(Phase::kRefused);
+  if (why != refusal_) log::error("redis_ring", "the ring in Redis is not written: {}", why);
+  refusal_ = why;
+  end_if_drained();
+}
+
+void MirrorLink::set_phase(Phase phase) noexcept {
+  phase_ = phase;
+  counters_.joined.set(phase == Phase::kJoined ? 1 : 0);
+  counters_.refused.set(phase == Phase::kRefused ? 1 : 0);
+}
+
+// --- News ---------------------------------------------------------------------------------------
+
+void MirrorLink::take_edges(const EdgeBatch& edges, MonoTime handed_over) {
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const Edge edge = edges.at(i);
+    const bool taken =
+        edge.kind == EdgeKind::kOnline
+            ? queue_.add(edge.uid, edge.reason, edge.last_seen + options_.timeout, handed_over)
+            : queue_.remove(edge.uid, edge.reason, handed_over);
+    if (!taken) counters_.lost_edges.add();
+  }
+}
+
+void MirrorLink::take_deadlines(const DeadlineBatch& deadlines, MonoTime handed_over) {
+  bool lost = false;
+  for (std::size_t i = 0; i < deadlines.size(); ++i) {
+    const UserDeadline user = deadlines.at(i);
+    lost = !queue_.move(user.uid, user.deadline, handed_over) || lost;
+  }
+  if (lost) take_loss();
+}
+
+void MirrorLink::take_loss() {
+  counters_.lost_deadlines.add();
+}
+
+// --- Rounds -------------------------------------------------------------------------------------
+
+void MirrorLink::pump() {
+  if (phase_ == Phase::kJoined && calls_open_ == 0 && !paused_ && !queue_.empty()) start_round();
+  update_gauges();
+  end_if_drained();
+}
+
+void MirrorLink::start_round() {
+  std::array<std::vector<MirrorChange>, kKinds> by_kind;
+  for (MirrorChange& change : queue_.take(kRoundMax))
+    by_kind[static_cast<std::size_t>(change.kind)].push_back(std::move(change));
+  ++calls_open_;  // this function's own, so that no answer ends the round before it is sent
+  for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    auto& changes = by_kind[kind];
+    for (auto next = changes.begin(); next != changes.end();) {
+      const auto left = static_cast<std::size_t>(changes.end() - next);
+      const auto end = next + static_cast<std::ptrdiff_t>(std::min(left, options_.batch_max));
+      send(static_cast<Kind>(kind), {std::make_move_iterator(next), std::make_move_iterator(end)});
+      next = end;
+    }
+  }
+  --calls_open_;
+}
+
+void MirrorLink::send(Kind kind, std::vector<MirrorChange> changes) {
+  const Changes sent = std::make_shared<std::vector<MirrorChange>>(std::move(changes));
+  ++calls_open_;
+  const auto refused = call(
+      client_, call_of(kind, *sent),
+      [this, kind, sent](std::error_code ec, auto reply) { on_answer(kind, sent, ec, reply); });
+  if (!refused) return;
+  give_back(*sent);
+  paused_ = true;  // too much in flight
+  --calls_open_;
+}
+
+RingCall MirrorLink::call_of(Kind kind, const std::vector<MirrorChange>& changes) const {
+  const MonoTime now = MonoClock::now();
+  std::vector<RingMove> moves;
+  std::vector<RingAdd> adds;
+  std::vector<RingRemove> removes;
+  for (const MirrorChange& change : changes) {
+    switch (kind) {
+      case Kind::kMove:
+        moves.push_back({change.uid, remaining(change.deadline, now)});
+        break;
+      case Kind::kAdd:
+        adds.push_back({change.uid, remaining(change.deadline, now), to_string(change.reason)});
+        break;
+      case Kind::kRemove:
+        removes.push_back({change.uid, to_string(change.reason)});
+        break;
+    }
+  }
+  if (kind == Kind::kMove) return scripts_.move(moves);
+  if (kind == Kind::kAdd) return scripts_.add(adds);
+  return scripts_.remove(removes);
+}
+
+void MirrorLink::on_answer(Kind kind, const Changes& changes, std::error_code ec,
+                           const RedisReply& reply) {
+  if (ec) {
+    set_phase(Phase::kDown);  // on_down() follows
+    give_back(*changes);
+  } else if (reply.is_array() && reply.elements.size() == changes->size()) {
+    on_done(kind, *changes);
+  } else {
+    on_rejected(*changes, reply);
+  }
+  --calls_open_;
+  pump();
+}
+
+void MirrorLink::on_done(Kind kind, const std::vector<MirrorChange>& changes) {
+  Counter& done = kind == Kind::kMove  ? counters_.moved
+                  : kind == Kind::kAdd ? counters_.added
+                                       : counters_.removed;
+  done.add(changes.size());
+  counters_.batches.add();
+  const MonoTime now = MonoClock::now();
+  for (const MirrorChange& change : changes)
+    counters_.lag.observe(now - change.handed_over);
+}
+
+/// The scripts check before they write. So what they refuse can wait, but for a call that no server
+/// would take, which must not hold up the others.
+void MirrorLink::on_rejected(std::vector<MirrorChange>& changes, const RedisReply& reply) {
+  const std::string line = to_line(reply);
+  const ReplyErrorFacts& facts = facts_of(classify_reply_error(line));
+  if (line.starts_with(kRingLength)) {
+    give_back(changes);
+    if (phase_ == Phase::kJoined) join();  // which creates the ring if it is gone
+  } else if (facts.reaction == Reaction::kStopKind) {
+    give_back(changes);
+    refuse(line);
+  } else if (facts.reaction == Reaction::kGiveUp) {
+    log::error("redis_rejected", "Redis refused {} changes: {}", changes.size(), line);
+    lose(changes);
+  } else {
+    give_back(changes);
+    paused_ = true;
+  }
+}
+
+void MirrorLink::give_back(std::vector<MirrorChange>& changes) {
+  for (MirrorChange& change : changes)
+    queue_.give_back(std::move(change));
+}
+
+void MirrorLink::lose(const std::vector<MirrorChange>& changes) {
+  counters_.rejected.add(changes.size());
+  counters_.lost_edges.add(
+      static_cast<std::uint64_t>(std::count_if(changes.begin(), changes.end(), is_edge)));
+}
+
+void MirrorLink::update_gauges() noexcept {
+  counters_.queued.set(static_cast<std::int64_t>(queue_.size()));
+  counters_.queued_bytes.set(static_cast<std::int64_t>(queue_.bytes()));
+}
+
+// --- The end ------------------------------------------------------------------------------------
+
+void MirrorLink::stop(MonoTime deadline, std::function<void()> done) {
+  stopping_ = true;
+  on_stopped_ = std::move(done);
+  stop_timer_.expires_at(deadline);
+  stop_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) end();
+  });
+  pump();
+}
+
+/// Without a ring to write to there is nothing to wait for.
+void MirrorLink::end_if_drained() {
+  if (!stopping_ || calls_open_ > 0 || phase_ == Phase::kJoining) return;
+  if (phase_ == Phase::kJoined && !queue_.empty()) return;
+  stopping_ = false;
+  const bool releasing =
+      phase_ == Phase::kJoined && !call(client_, scripts_.release(), [this](auto, auto) { end(); });
+  if (!releasing) end();
+}
+
+void MirrorLink::end() {
+  stopping_ = false;
+  tick_timer_.cancel();
+  stop_timer_.cancel();
+  const auto done = std::exchange(on_stopped_, nullptr);
+  if (!done) return;
+  client_.stop();
+  done();
+}
+
+}  // namespace pulsewheel
