@@ -96,10 +96,11 @@ class Worker {
     std::uint32_t interval_ms = 0;
     std::uint32_t retry_after_ms = 0;  // from GOAWAY
     MonoTime last_packet;
-    MonoTime back_at;     // while kLoggingOut or kSilent: when it comes back; 0: never
-    MonoTime calm_until;  // no churn before: what the last act causes must have been seen
-    MonoTime held_until;  // nothing before: the user is being kicked
-    MonoTime cut_at;      // of a cut that it is not back from; 0: none
+    MonoTime back_at;           // while kLoggingOut or kSilent: when it comes back; 0: never
+    MonoTime calm_until;        // no churn before: what the last act causes must have been seen
+    MonoTime held_until;        // nothing before: the user is being kicked
+    MonoTime cut_at;            // of a cut that it is not back from; 0: none
+    MonoTime superseded_until;  // when the session that it last took over ran out by itself
     std::uint32_t superseded_generation = 0;  // of the connection that it last took over from
     bool takeover_doubted = false;  // the old session may have ended before the LOGIN was read
     bool taking_over = false;       // its LOGIN is to end the session of its older connection

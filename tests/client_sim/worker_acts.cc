@@ -221,6 +221,7 @@ void Worker::take_over(std::uint32_t index) {
   superseded_.emplace(key_of(client.generation, index), std::move(old));
   client.descriptor = -1;
   client.superseded_generation = client.generation;
+  client.superseded_until = client.last_packet + timeout_of(client);
   client.takeover_doubted = false;
   client.taking_over = true;
   connect(index);

@@ -253,6 +253,8 @@ void Worker::on_login_ack(std::uint32_t index, const proto::LoginAck& ack) {
   if (client.cut_at != MonoTime{}) on_back_from_cut(client, now);
   if (client.taking_over) {
     client.taking_over = false;
+    // A frozen daemon may find the old session run out when it reads the LOGIN.
+    if (now >= client.superseded_until) client.takeover_doubted = true;
     if (ack.status != proto::LoginStatus::kTookOver && !client.takeover_doubted) {
       judge_.takeover_untold();
     }
@@ -357,6 +359,10 @@ void Worker::on_superseded_ready(std::uint64_t key) {
   if (got > 0) {
     on_superseded_bytes(old, std::span(read_buffer_).first(static_cast<std::size_t>(got)));
   } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+    Client& client = clients_[old.index];
+    if (client.taking_over && MonoClock::now() >= client.superseded_until) {
+      client.takeover_doubted = true;
+    }
     end_superseded(key, /*untold=*/!old.told);
   }
 }
