@@ -461,6 +461,14 @@ bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatc
   }
   const Ending own{edge_reason_of(end.reason), has_deadline ? end.deadline : now};
   if (const std::optional<Ending> last = ending_without(user, end.session, own, now)) {
+    if (lingering_count(user) > 0) {
+      // The same holds for those of the user who linger and have run out: until the wheel says so,
+      // they may be back. The end that is final already waits with them, and gives the reason.
+      SessionEnd final_end = end;
+      final_end.deadline = now;
+      r.linger(index, final_end);
+      return true;
+    }
     r.go_offline(index, *last, std::max(user.last_seen, end.last_packet), now, edges);
   } else {
     r.drop(index, end);

@@ -90,6 +90,9 @@ struct UserView {
 /// with that label replaces it. So a client that comes back and then logs out is offline at once,
 /// and its old connection's linger does not outlive the logout.
 ///
+/// A final end waits for the wheel likewise, at most a tick, where others of the user linger and
+/// have run out: whether they are back may lie unread.
+///
 /// Of two sessions that had run out by the time the user went offline, the later one gives the edge
 /// its reason and `due`. At most sessions_per_user_max sessions linger beside the live ones; the
 /// earliest goes first, which never changes when the user ends.

@@ -246,7 +246,8 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
     const bool alive = std::any_of(user.sessions.begin(), user.sessions.end(), [&](auto* s) {
       return s->at_home == Witness::AtHome::kLive || s->due > now;
     });
-    user.must_leave = w.final && !alive;
+    // Whether the others have run out for good, the fence has to say.
+    user.must_leave = w.final && !alive && user.sessions.size() == 1;
     if (w.final && alive) forget(user, w);
   }
   deciding_ = w.user;
@@ -335,11 +336,13 @@ void Model::check_offline(const User& user, const Edge& edge, std::uint32_t numb
     return;
   }
   const Witness* last = nullptr;
+  MonoTime last_silence = MonoTime::min();
   for (const Witness* session : user.sessions) {
     if (session->at_home == Witness::AtHome::kLive) {
       fail("offline while connection " + std::to_string(session->number) + " is alive", number);
     }
     if (last == nullptr || session->due > last->due) last = session;
+    if (!session->final) last_silence = std::max(last_silence, session->due);
   }
   if (last == nullptr) fail("offline without a session that ended", number);
   if (edge.at < last->due) fail("offline before the deadline " + to_text(last->due), number);
@@ -350,8 +353,8 @@ void Model::check_offline(const User& user, const Edge& edge, std::uint32_t numb
              to_text(edge.due),
          number);
   }
-  if (last->final) return;
-  check_not_blind(user, last->due, number);
+  if (user.sessions.size() == 1 && last->final) return;
+  check_not_blind(user, last_silence, number);
   check_not_late(edge, last->due, number);
 }
 

@@ -110,7 +110,7 @@ struct Case {
 class SabotageTest : public testing::TestWithParam<Case> {};
 
 TEST_P(SabotageTest, IsNoticed) {
-  constexpr std::uint64_t kStepsMax = 600'000;
+  constexpr std::uint64_t kStepsMax = 2'000'000;
   EXPECT_THROW(
       {
         Simulation simulation(*find_profile(GetParam().profile), 1, GetParam().sabotage);

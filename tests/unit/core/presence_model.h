@@ -121,6 +121,14 @@ class PresenceModel {
       if (alive(s, now)) return {};
       if (s.deadline > endings[0].due) endings.push_back({s.ending, s.deadline});
     }
+    if (others_linger && waited) {
+      session.live = false;
+      session.last_packet = last_packet;
+      session.deadline = now;
+      session.ending = edge;
+      add_lingering(user, session, now);
+      return {};
+    }
     return endings;
   }
 

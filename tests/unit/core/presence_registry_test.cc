@@ -170,6 +170,19 @@ TEST_F(PresenceRegistryTest, AConnectionWhoseCloseIsReadAfterItsDeadlineWaitsFor
   EXPECT_EQ(edge.due, at(30'000));
 }
 
+TEST_F(PresenceRegistryTest, ALogoutWaitsForTheWheelWhereAnotherSessionHasRunOut) {
+  const UserRef user = login("alice", session(1), 0, "phone").user;
+  login("alice", session(2), 0, "tablet");
+  drop_edges();
+  EXPECT_TRUE(end(user, session(1), CloseReason::kPeerClosed, 10'000, 30'000));
+  EXPECT_TRUE(end(user, session(2), CloseReason::kLogout, 30'500, 60'000));
+  EXPECT_TRUE(edges_.empty()) << "the phone may be coming back";
+  advance(31'000);
+  const Edge edge = only_edge();
+  EXPECT_EQ(edge.reason, EdgeReason::kLogout);
+  EXPECT_EQ(edge.due, at(30'500));
+}
+
 TEST_F(PresenceRegistryTest, ALoginBehindACloseThatWasReadLateIsNoEdge) {
   const UserRef user = login("alice", session(1), 0).user;
   drop_edges();
