@@ -9,7 +9,7 @@ namespace pulsewheel {
 namespace {
 
 std::vector<std::string> fixed_keys(const RingNames& names) {
-  return {names.ring, names.index, names.deadlines(), names.owners(), names.events()};
+  return {names.ring, names.index, names.deadlines(), names.owners(), names.events(), names.hand()};
 }
 
 }  // namespace

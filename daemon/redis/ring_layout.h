@@ -26,6 +26,9 @@ struct RingNames {
     return prefix + "owners";
   }  // HASH uid -> node:epoch,...
   [[nodiscard]] std::string events() const { return prefix + "events"; }  // STREAM of edges
+  /// HASH: `second`, the last one whose slot was read; `cursor`, where reading the next one goes
+  /// on; `careful_until`, the second until which a slot alone proves no deadline.
+  [[nodiscard]] std::string hand() const { return prefix + "hand"; }
   [[nodiscard]] std::string node_prefix() const { return prefix + "node:"; }
   [[nodiscard]] std::string node(std::string_view name) const {  // a node's lease: its epoch
     return node_prefix() + std::string(name);
@@ -58,6 +61,9 @@ class RingLayout {
   /// The documented list, 0 to 30. Its last slot is R - 2 = 29 s ahead: to a reader that looks at
   /// no deadline, a timeout of 30 s ends a second early.
   static constexpr std::size_t kSlotsDocumented = 31;
+
+  /// How long a user lives in the ring whom no node holds and who has no deadline.
+  static constexpr std::chrono::milliseconds kUnownedLife{30'000};
 
   /// Throws std::invalid_argument unless `slots` is one of the two sizes, and the names differ.
   explicit RingLayout(RingNames names = {}, std::size_t slots = kSlotsDefault);

@@ -1,5 +1,6 @@
 #include "daemon/redis/scripts.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <iterator>
 #include <utility>
@@ -150,17 +151,24 @@ end
 return in_order(3, outcomes)
 )lua";
 
+// Which owners are alive. Whoever runs a script is, whatever became of its lease.
+constexpr std::string_view kLeases = R"lua(
+local leases = {}
+local function is_alive(owner)
+  if owner == self then return true end
+  local node, of_epoch = string.match(owner, '^([^:]*):(.*)$')
+  if not node then return false end
+  if leases[node] == nil then
+    local lease = lease_prefix .. node
+    leases[node] = redis.call('TYPE', lease).ok == 'string' and redis.call('GET', lease)
+  end
+  return leases[node] == of_epoch
+end
+)lua";
+
 constexpr std::string_view kRemove = R"lua(
 local uids, values = read_users(2)
 if #uids == 0 then return {} end
-
-local leases = {}
-local function is_alive(owner)
-  local node, of_epoch = string.match(owner, '^([^:]*):(.*)$')
-  if not node then return false end
-  if leases[node] == nil then leases[node] = redis.call('GET', lease_prefix .. node) end
-  return leases[node] == of_epoch
-end
 
 -- Whether this node is among the owners in `held`, and the live ones but it.
 local function look_at(held)
@@ -209,6 +217,109 @@ for _, uid in ipairs(offline) do edge('offline', uid, values[uid][1]) end
 return in_order(2, outcomes)
 )lua";
 
+// KEYS also: hand. ARGV: about how many members to look at, ms for those without a deadline.
+//
+// One slot is read a call, from where the last call stopped. Each member that is looked at leaves
+// it, but for those whose right slot is this one (a late hand finds some): so a cursor is kept, and
+// no member is met again and again.
+constexpr std::string_view kClaim = R"lua(
+local hand, budget, unowned = KEYS[6], ARGV[7], tonumber(ARGV[8])
+wrong = wrong_type(hand, 'hash')
+if wrong then return wrong end
+local second = math.floor(now / 1000)
+
+local function whole(text)
+  local number = tonumber(text or '')
+  if number and number >= 0 and number < 2^53 then return math.floor(number) end
+end
+local found = redis.call('HMGET', hand, 'second', 'careful_until', 'cursor')
+local done = whole(found[1]) or second - 1
+local careful_until = math.min(whole(found[2]) or 0, second + count)
+local cursor = found[3] and #found[3] < 19 and string.match(found[3], '^%d+$') or '0'
+
+-- The hand is late, or TIME has jumped: for a lap, a user may stand in a slot by a time that was
+-- another. Each slot is read at most once.
+if done < second - 1 or done > second then
+  careful_until = second + count
+  local nearest = math.max(math.min(done, second - 1), second - count)
+  if nearest ~= done then done, cursor = nearest, '0' end
+end
+local reading = done + 1
+if reading > second then return {0, 0, now, 0, {}} end
+local late = now - reading * 1000
+local slot = slots[reading % count + 1]
+local is_exact = reading == second and second >= careful_until
+local is_slot = {}
+for _, name_of_slot in ipairs(slots) do is_slot[name_of_slot] = true end
+
+local claimed, leaving, entering, refiled = {}, {}, {}, 0
+local forgotten, to_index, to_deadlines = {}, {}, {}
+
+local function forget(uid)
+  leaving[#leaving + 1] = uid
+  forgotten[#forgotten + 1] = uid
+end
+
+local function refile(uid, deadline)
+  local other = slot_of(deadline)
+  if other ~= slot then
+    leaving[#leaving + 1] = uid
+    push(entering, other, uid)
+  end
+  append(to_index, uid, other)
+  append(to_deadlines, uid, string.format('%.0f', deadline))
+  refiled = refiled + 1
+end
+
+local function is_held(held)
+  for owner in string.gmatch(held or '', '[^,]+') do
+    if is_alive(owner) then return true end
+  end
+  return false
+end
+
+local function look_at(uid, was, due, held)
+  if was and was ~= slot and is_slot[was] then
+    leaving[#leaving + 1] = uid  -- a copy that somebody left behind: the index decides
+    push(entering, was, uid)
+    return
+  end
+  local held_by_live = is_held(held)
+  if not was and not held_by_live then return forget(uid) end  -- is not in the ring for any reader
+  -- A deadline tells nothing once somebody who does not know it has moved the user.
+  if due and slot_of(due) ~= slot then due = nil end
+  local is_ahead = due and due > now
+  if not held_by_live and not is_ahead and
+      (is_exact or due and math.floor(due / 1000) + 1 == reading) then
+    claimed[#claimed + 1] = uid
+    return forget(uid)
+  end
+  if is_ahead then refile(uid, math.min(due, now + span))
+  elseif held_by_live then refile(uid, now)  -- the owner's to decide: comes again in a second
+  else refile(uid, now + math.min(unowned, span)) end
+end
+
+local part = redis.call('SSCAN', slot, cursor, 'COUNT', budget)
+local members = part[2]
+if #members > 0 then
+  local was = redis.call('HMGET', index, unpack(members))
+  local due = redis.call('HMGET', deadlines, unpack(members))
+  local held = redis.call('HMGET', owners, unpack(members))
+  for n, uid in ipairs(members) do look_at(uid, was[n], whole(due[n]), held[n]) end
+end
+
+if #leaving > 0 then redis.call('SREM', slot, unpack(leaving)) end
+for other, uids in pairs(entering) do redis.call('SADD', other, unpack(uids)) end
+for _, key in ipairs({index, deadlines, owners}) do write('HDEL', key, forgotten) end
+write('HSET', index, to_index)
+write('HSET', deadlines, to_deadlines)
+for _, uid in ipairs(claimed) do edge('offline', uid, 'timeout') end
+if part[1] == '0' then done = reading end
+redis.call('HSET', hand, 'second', string.format('%.0f', done),
+  'careful_until', string.format('%.0f', careful_until), 'cursor', part[1])
+return {(done < second or part[1] ~= '0') and 1 or 0, late, now, refiled, claimed}
+)lua";
+
 // KEYS: ring. ARGV: the slots' names.
 constexpr std::string_view kCreateRing = R"lua(
 if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('RPUSH', KEYS[1], unpack(ARGV)) end
@@ -247,7 +358,12 @@ const RedisScript& add_script() {
   return script;
 }
 const RedisScript& remove_script() {
-  static const std::string source = join({kCommon, kRemove});
+  static const std::string source = join({kCommon, kLeases, kRemove});
+  static const RedisScript script(source);
+  return script;
+}
+const RedisScript& claim_script() {
+  static const std::string source = join({kCommon, kLeases, kClaim});
   static const RedisScript script(source);
   return script;
 }
@@ -322,6 +438,33 @@ RingCall RingScripts::remove(std::span<const RingRemove> users) const {
     call.args.emplace_back(user.reason);
   }
   return call;
+}
+
+RingCall RingScripts::claim(std::size_t members) const {
+  PULSEWHEEL_CHECK(members >= 1 && members <= kRingBatchMax);
+  RingCall call = batch(claim_script(), 2);
+  call.keys.push_back(layout_.names().hand());
+  call.args.push_back(std::to_string(members));
+  call.args.push_back(std::to_string(RingLayout::kUnownedLife.count()));
+  return call;
+}
+
+std::optional<RingClaim> RingClaim::parse(const RedisReply& reply) {
+  constexpr std::size_t kParts = 5;
+  if (!reply.is_array() || reply.elements.size() != kParts) return std::nullopt;
+  const auto& parts = reply.elements;
+  if (!std::all_of(parts.begin(), parts.end() - 1, [](const auto& p) { return p.is_integer(); }) ||
+      !parts.back().is_array() || parts[2].integer < 0) {
+    return std::nullopt;
+  }
+  RingClaim claim{.work_left = parts[0].integer != 0,
+                  .late = std::chrono::milliseconds{parts[1].integer},
+                  .now = std::chrono::milliseconds{parts[2].integer},
+                  .refiled = static_cast<std::size_t>(std::max<std::int64_t>(parts[3].integer, 0)),
+                  .uids = {}};
+  for (const RedisReply& uid : parts.back().elements)
+    claim.uids.push_back(uid.text);
+  return claim;
 }
 
 RingCall RingScripts::lease(std::chrono::milliseconds length) const {

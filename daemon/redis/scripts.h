@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,19 @@ enum class RingOutcome : std::int64_t {
   kGone = 6,         // remove: held by us, but not in the ring any more: no edge
 };
 
+/// What claim() answers.
+struct RingClaim {
+  bool work_left = false;             // call again at once
+  std::chrono::milliseconds late{0};  // from the begin of the second whose slot was read; 0 too
+                                      // when there was none to read
+  std::chrono::milliseconds now{0};   // Redis' unix time
+  std::size_t refiled = 0;            // members who stay in the ring
+  std::vector<std::string> uids;      // who are offline now: this call has written their edges
+
+  /// nullopt: not an answer of claim().
+  [[nodiscard]] static std::optional<RingClaim> parse(const RedisReply& reply);
+};
+
 /// The calls for one node. Every batch script first checks that the ring has as many slots as the
 /// layout and that each key is of its type; else it changes nothing and answers an error
 /// (RINGLENGTH, WRONGTYPE). It then leaves each user of the batch in exactly one slot, the one that
@@ -84,6 +98,21 @@ class RingScripts {
   /// Takes this node off the users' owners. When no live node is left, and the slot is still the
   /// one of the deadline in the ring, the user leaves it with an offline edge.
   [[nodiscard]] RingCall remove(std::span<const RingRemove> users) const;
+
+  /// Moves the ring's hand, by one slot at most, and takes those out of the ring, each with one
+  /// offline edge, whose time is over and whom no live node holds. Looks at about `members` (1 to
+  /// kRingBatchMax) of the slot; answers a RingClaim. Any number of nodes may call it: each user is
+  /// claimed once, whoever comes first.
+  ///
+  /// A user's time is over when the deadline has passed, or, for one without a deadline, when the
+  /// hand reads the slot in the very second that it stands for. A deadline counts only while the
+  /// user is in its slot: else somebody has moved the user who knows no deadlines, and the user is
+  /// one without.
+  ///
+  /// Late, never early: where a slot's second is over when it is read, and for a lap after such a
+  /// slot or after a jump of Redis' TIME, users without a deadline get kUnownedLife from now. Whom
+  /// a live node holds comes round again each second until that node has moved or removed them.
+  [[nodiscard]] RingCall claim(std::size_t members = kRingBatchMax) const;
 
   /// Takes or refreshes this node's lease for `length`. Answers the epoch that holds it: another
   /// than ours is another process of this name.
