@@ -87,6 +87,10 @@ std::size_t memory_kib(pid_t pid, const std::string& line) {
   throw std::runtime_error("no " + line + " of process " + std::to_string(pid));
 }
 
+bool grew_at_most(pid_t pid, std::size_t before_kib, std::size_t room_kib) {
+  return kUnderSanitizer || memory_kib(pid, "VmRSS") <= before_kib + room_kib;
+}
+
 std::chrono::milliseconds cpu_time(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;

@@ -79,6 +79,9 @@ void send_last_packets_together(const Daemon& daemon, Swarm& swarm);
 std::size_t descriptors_of(pid_t pid);
 /// A line such as "VmRSS" of /proc/PID/status, in KiB.
 std::size_t memory_kib(pid_t pid, const std::string& line);
+/// Whether a process is resident with at most `room_kib` more than `before_kib`. Under a sanitizer
+/// always: it keeps for a while what is freed.
+bool grew_at_most(pid_t pid, std::size_t before_kib, std::size_t room_kib);
 
 /// Processor time that a process has used, user and system.
 std::chrono::milliseconds cpu_time(pid_t pid);
