@@ -33,9 +33,11 @@ constexpr std::string_view kStateDirectoryVariable = "STATE_DIRECTORY";
 
 /// Variables with our prefix that are not for us: other programs' of the project, and those that
 /// Kubernetes and Docker links set in every container beside a service named "pulsewheel".
-constexpr std::array<std::string_view, 4> kForeignVariables{
+constexpr std::array<std::string_view, 2> kForeignVariables{
+    "PULSEWHEEL_URL",  // pulsewheelctl's: a container's healthcheck has the daemon's environment
+    "PULSEWHEEL_PORT"};
+constexpr std::array<std::string_view, 4> kForeignPrefixes{
     "PULSEWHEEL_MODEL_", "PULSEWHEEL_TEST_", "PULSEWHEEL_SERVICE_", "PULSEWHEEL_PORT_"};
-constexpr std::string_view kForeignPortVariable = "PULSEWHEEL_PORT";  // as the last two
 
 /// Keys of which the first must not be greater than the second, unless one of them is off.
 struct Order {
@@ -267,9 +269,11 @@ std::string key_of_variable(std::string_view variable) {
 /// Whether a variable is meant to set a key.
 bool is_ours(std::string_view variable) {
   if (!variable.starts_with(kVariablePrefix)) return false;
-  if (variable == kConfigVariable || variable == kForeignPortVariable) return false;
-  return std::none_of(kForeignVariables.begin(), kForeignVariables.end(),
-                      [&](std::string_view prefix) { return variable.starts_with(prefix); });
+  const auto is_it = [&](std::string_view foreign) { return variable == foreign; };
+  const auto begins_it = [&](std::string_view prefix) { return variable.starts_with(prefix); };
+  return variable != kConfigVariable &&
+         std::none_of(kForeignVariables.begin(), kForeignVariables.end(), is_it) &&
+         std::none_of(kForeignPrefixes.begin(), kForeignPrefixes.end(), begins_it);
 }
 
 void Loader::take_environment(const std::vector<std::pair<std::string, std::string>>& env) {

@@ -164,6 +164,7 @@ TEST(ConfigEnvironmentTest, AddsListenersInWhateverOrderItIsGiven) {
 TEST(ConfigEnvironmentTest, LeavesVariablesOfOthersAlone) {
   EXPECT_EQ(load_env({{"PATH", "/bin"},
                       {"PULSEWHEEL_CONFIG", "/etc/x.toml"},
+                      {"PULSEWHEEL_URL", "http://127.0.0.1:7601"},  // for pulsewheelctl
                       {"PULSEWHEEL_TEST_SEED", "1"},
                       {"PULSEWHEEL_MODEL_X", "1"},
                       {"PULSEWHEEL_SERVICE_HOST", "10.0.0.1"},  // from Kubernetes, as the next two
