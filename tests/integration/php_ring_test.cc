@@ -1,13 +1,17 @@
-// The scripts in php/, by php-cli with php-redis: the documented ring without a daemon.
+// The scripts in php/, by php-cli with php-redis: the documented ring, without a daemon and beside
+// one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdint>
 #include <future>
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "tests/integration/client.h"
 #include "tests/integration/daemon.h"
 #include "tests/support/eventually.h"
 #include "tests/support/redis_server.h"
@@ -51,6 +55,26 @@ class PhpRingTest : public testing::Test {
     return match.empty() ? 0 : std::stoll(match[1]);
   }
 
+  /// Whether the machine kept loop.php from a slot until its second was over.
+  static bool was_held_up(const Ended& loop) {
+    return loop.log.find("late: ") != std::string::npos;
+  }
+
+  /// The second in which loop.php found the user offline.
+  static std::optional<std::int64_t> expiry_of(const std::string& uid, const Ended& loop) {
+    std::smatch match;
+    if (!std::regex_search(loop.log, match, std::regex("(\\d+)\\.\\d+ offline " + uid + "\n"))) {
+      ADD_FAILURE() << uid << " is not among those offline: " << loop.log;
+      return std::nullopt;
+    }
+    return std::stoll(match[1]);
+  }
+
+  Daemon::Options mirroring() const {
+    return {.sets = {"redis.mode=mirror", "redis.url=" + redis_.url(), "redis.node=n1",
+                     "presence.timeout=5s"}};
+  }
+
   bool is_online(const std::string& uid) const {
     const Ended ended = php("lookup.php", {uid});
     EXPECT_THAT(ended.exit_code, testing::AnyOf(0, 1)) << ended.log;
@@ -82,14 +106,8 @@ TEST_F(PhpRingTest, ExpiresAUserInTheSecondBehindTheDeadline) {
 
   const Ended ended = loop.get();
 
-  ASSERT_EQ(ended.exit_code, 0) << ended.log;
-  if (ended.log.find("late: ") != std::string::npos) {
-    GTEST_SKIP() << "this machine held the loop up: " << ended.log;
-  }
-  std::smatch match;
-  ASSERT_TRUE(std::regex_search(ended.log, match, std::regex("(\\d+)\\.\\d+ offline alice\n")))
-      << ended.log;
-  EXPECT_EQ(std::stoll(match[1]), second + 3);
+  if (was_held_up(ended)) GTEST_SKIP() << ended.log;
+  EXPECT_EQ(expiry_of("alice", ended), second + 3);
   EXPECT_FALSE(is_online("alice"));
   EXPECT_THAT(slots_with("alice"), ElementsAre());
 }
@@ -161,6 +179,53 @@ TEST_F(PhpRingTest, AUserWhoIsInTheIndexAndInNoSlotIsOffline) {
   redis_.command({"DEL", redis_.command({"HGET", "timeline-index", "alice"}).text});
 
   EXPECT_FALSE(is_online("alice"));
+}
+
+TEST_F(PhpRingTest, SeesAUserOfTheDaemonAndExpiresItInTimeWhenTheDaemonIsKilled) {
+  Daemon daemon(mirroring());
+  std::future<Ended> loop = std::async(std::launch::async, [&] { return php("loop.php", {"10"}); });
+  Client alice(daemon.port());
+  alice.login("alice");
+  ASSERT_TRUE(eventually([&] { return is_online("alice"); }));
+  const std::int64_t deadline_ms =
+      std::stoll(redis_.command({"HGET", "pulsewheel:deadline", "alice"}).text);
+
+  daemon.signal(SIGKILL);
+  daemon.wait();
+  EXPECT_TRUE(is_online("alice"));
+  const Ended ended = loop.get();
+
+  if (was_held_up(ended)) GTEST_SKIP() << ended.log;
+  EXPECT_EQ(expiry_of("alice", ended), deadline_ms / 1000 + 1);
+  EXPECT_FALSE(is_online("alice"));
+}
+
+TEST_F(PhpRingTest, ARefreshKeepsAUserWhoLogsOutOfTheDaemon) {
+  const Daemon daemon(mirroring());
+  Client alice(daemon.port());
+  alice.login("alice");
+  const auto is_owned = [&] {
+    return redis_.command({"HEXISTS", "pulsewheel:owners", "alice"}).integer == 1;
+  };
+  ASSERT_TRUE(eventually(is_owned));
+
+  const std::int64_t second = login("alice", 30);
+  alice.send_logout();
+  ASSERT_TRUE(eventually([&] { return !is_owned(); }));
+
+  EXPECT_TRUE(is_online("alice"));
+  EXPECT_THAT(slots_with("alice"), ElementsAre(slot(second + 31)));
+}
+
+TEST_F(PhpRingTest, ADaemonThatMirrorsLeavesOtherUsersAlone) {
+  const std::int64_t second = login("bob", 30);
+  const Daemon daemon(mirroring());
+  Client alice(daemon.port());
+  alice.login("alice");
+
+  ASSERT_TRUE(eventually([&] { return is_online("alice"); }));
+
+  EXPECT_THAT(slots_with("bob"), ElementsAre(slot(second + 31)));
 }
 
 TEST(PhpLifetimesTest, ThePublishedFormulaExpiresBetween15And59Seconds) {
