@@ -1,6 +1,7 @@
 # Compile definitions of build_info.cc. The commit is asked for when CMake configures, and a new
-# commit makes it configure again. A build without .git gives it: -DPULSEWHEEL_COMMIT=1a2b3c.
-set(PULSEWHEEL_COMMIT "" CACHE STRING "Commit id shown by --version (empty: ask git)")
+# commit makes it configure again. A build without .git gives it: -DPULSEWHEEL_COMMIT=1a2b3c, or a
+# variable of that name in the environment.
+set(PULSEWHEEL_COMMIT "$ENV{PULSEWHEEL_COMMIT}" CACHE STRING "Commit id shown by --version (empty: ask git)")
 
 function(pulsewheel_find_commit out)
   set(${out} "unknown" PARENT_SCOPE)

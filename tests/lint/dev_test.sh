@@ -40,5 +40,6 @@ expect 64 "unknown target 'kodec'" fuzz kodec 10
 expect 64 "'0' is not a number of seconds" fuzz codec 0
 expect 64 "unknown option '--everything'" lint --everything
 expect 64 "takes no arguments" help build
+expect 64 "takes no arguments" setup release
 
 exit $((FAILURES > 0))
