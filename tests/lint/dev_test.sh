@@ -41,5 +41,6 @@ expect 64 "'0' is not a number of seconds" fuzz codec 0
 expect 64 "unknown option '--everything'" lint --everything
 expect 64 "takes no arguments" help build
 expect 64 "takes no arguments" setup release
+expect 64 "wants nothing, or --work FOLDER" image --fast
 
 exit $((FAILURES > 0))
