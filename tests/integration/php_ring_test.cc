@@ -228,12 +228,19 @@ TEST_F(PhpRingTest, ADaemonThatMirrorsLeavesOtherUsersAlone) {
   EXPECT_THAT(slots_with("bob"), ElementsAre(slot(second + 31)));
 }
 
-TEST(PhpLifetimesTest, ThePublishedFormulaExpiresBetween15And59Seconds) {
+TEST(PhpLifetimesTest, OnlyARingOf32SlotsBearsAHandThatIsLate) {
   const Ended ended = run_program({kPhp, kScripts + "lifetimes.php"});
 
   EXPECT_EQ(ended.exit_code, 0);
-  EXPECT_THAT(ended.log, HasSubstr("published  15 to 59 s; 16 of 60 login seconds"));
-  EXPECT_THAT(ended.log, HasSubstr("ring.php   31 to 31 s; 0 of 60 login seconds"));
+  const std::vector<std::string> lines = split_lines(ended.log);
+  ASSERT_EQ(lines.size(), 7);
+  EXPECT_THAT(lines[0], HasSubstr(" 15.000 to 59.000 s,  26.7 % before 30 s"));
+  EXPECT_EQ(lines[4],
+            "30 slots, 29 ahead, hand 5 ms late         28.006 to 29.005 s, 100.0 % before 30 s");
+  EXPECT_EQ(lines[5],
+            "31 slots, 31 ahead, hand 5 ms late          0.001 to 31.000 s,   0.5 % before 30 s");
+  EXPECT_EQ(lines[6],
+            "32 slots, 31 ahead, hand 5 ms late         30.006 to 31.005 s,   0.0 % before 30 s");
 }
 
 }  // namespace

@@ -1,27 +1,47 @@
 #!/usr/bin/env php
 <?php
-// How long a silent user stays online in a ring in Redis, for a login at the beginning of each second
-// of a minute and a hand that comes once a second, without delay: the published formula, and the one
-// of ring.php. Later within its second, a login has up to a second less.
+// How long a silent user with a timeout of 30 s stays online in a ring in Redis whose slots hold no
+// deadlines: with the published formula, and with one slot a second and rings of several lengths.
 
-const TIMEOUT = 30;
+const TIMEOUT_MS = 30_000;
 
-// From the login on, the seconds until the hand stands on the slot of the user.
-function lifetime(int $login, callable $slot_of_login, callable $slot_of_hand): int {
-    for ($second = $login + 1; $slot_of_hand($second) !== $slot_of_login($login); ++$second);
-    return $second - $login;
+// The published formula, in a list of 31. A login goes one slot behind the hand, and LINDEX takes -1
+// for the last slot.
+function published_slot(int $second): int {
+    $second %= 60;
+    return $second > 30 ? intdiv($second, 2) : $second;
 }
 
-function report(string $what, callable $slot_of_login, callable $slot_of_hand): void {
-    $lifetimes = array_map(fn($login) => lifetime($login, $slot_of_login, $slot_of_hand), range(0, 59));
-    $early = count(array_filter($lifetimes, fn($lifetime) => $lifetime < TIMEOUT));
-    printf("%-10s %d to %d s; %d of 60 login seconds expire before %d s\n", $what, min($lifetimes),
-           max($lifetimes), $early, TIMEOUT);
+// Milliseconds from a login at the beginning of a second until the hand, which comes once a second
+// and without delay, stands on the slot of the user.
+function published_lifetime(int $login): int {
+    $slot = (published_slot($login) + 30) % 31;
+    for ($second = $login + 1; published_slot($second) !== $slot; ++$second);
+    return ($second - $login) * 1000;
 }
 
-// 31 slots, 0 to 30. A login goes one slot behind the hand, where LINDEX takes -1 for the last slot.
-$published = fn(int $second) => ($second %= 60) > 30 ? intdiv($second, 2) : $second;
-report('published', fn($login) => ($published($login) + 30) % 31, $published);
+// The same for a login at any millisecond, $ahead slots in front of that second, and a hand that
+// reads the slot of each second $delay ms late.
+function lifetime(int $login_ms, int $slots, int $ahead, int $delay): int {
+    $login = intdiv($login_ms, 1000);
+    for ($second = $login; ; ++$second) {
+        $read_ms = $second * 1000 + $delay;
+        if ($read_ms > $login_ms && ($second - $login - $ahead) % $slots === 0) {
+            return $read_ms - $login_ms;
+        }
+    }
+}
 
-// 32 slots. The deadline falls into second login + TIMEOUT; the hand comes behind that second.
-report('ring.php', fn($login) => ($login + TIMEOUT + 1) % 32, fn($second) => $second % 32);
+function report(string $what, array $lifetimes): void {
+    $early = count(array_filter($lifetimes, fn($lifetime) => $lifetime < TIMEOUT_MS));
+    printf("%-42s %6.3f to %6.3f s, %5.1f %% before 30 s\n", $what, min($lifetimes) / 1000,
+           max($lifetimes) / 1000, 100 * $early / count($lifetimes));
+}
+
+report('second > 30 ? second / 2 : second', array_map(published_lifetime(...), range(0, 59)));
+foreach ([0, 5] as $delay) {
+    foreach ([[30, 29], [31, 31], [32, 31]] as [$slots, $ahead]) {
+        report("$slots slots, $ahead ahead, hand $delay ms late", array_map(
+            fn($login_ms) => lifetime($login_ms, $slots, $ahead, $delay), range(0, 59_999)));
+    }
+}
