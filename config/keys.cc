@@ -267,9 +267,10 @@ constexpr Key<Config> kSectionKeys[] = {
 
     key<&C::redis, &C::Redis::mode>(
         "redis.mode", ChoiceKind{kRedisModeNames}, kOnRestart,
-        "\"off\": no Redis. \"mirror\": the daemon writes and others read. \"shared\": other "
-        "writers "
-        "put users into the same ring; not in this version yet."),
+        "\"off\": no Redis. \"mirror\": the daemon writes and others read. \"shared\": other nodes "
+        "and "
+        "other writers put users into the same ring, and whoever comes first, of all nodes, takes "
+        "those out whose time is over and whom no node holds."),
     key<&C::redis, &C::Redis::url>(
         "redis.url", kPath, kOnRestart,
         "Where Redis is: redis://HOST[:PORT][/DATABASE], rediss:// for TLS, or "

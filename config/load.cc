@@ -443,8 +443,10 @@ void Loader::check_files() {
 /// What can be told without knowing Redis; the server checks the rest.
 void Loader::check_redis() {
   const Config::Redis& redis = config_.redis;
-  if (redis.mode == Config::Redis::Mode::kShared) {
-    report("redis.mode", "\"shared\" is not in this version yet; allowed: \"off\", \"mirror\"");
+  if (redis.mode == Config::Redis::Mode::kShared && redis.slots != 32) {
+    report("redis.slots",
+           "must be 32 with redis.mode = \"shared\": in a ring of 31 a user can stand "
+           "in the very slot that the hand reads");
   }
   if (redis.url.find('@') != std::string::npos) {  // not quoted: it may hold a secret
     report("redis.url",

@@ -28,11 +28,14 @@ inline constexpr std::size_t kEdgeReasonCount = 6;
 [[nodiscard]] std::string_view to_string(EdgeKind kind) noexcept;      // "online", "offline"
 [[nodiscard]] std::string_view to_string(EdgeReason reason) noexcept;  // "login", "timeout", ...
 
+/// Of a user whom no node held, and whose packets others have seen.
+inline constexpr MonoTime kLastSeenUnknown = MonoTime::min();
+
 /// As a shard decides it; epoch and seq are given by the sequencer behind the shards.
 struct Edge {
   std::string_view uid;  // points into the batch
   MonoTime at;           // when it was decided
-  MonoTime last_seen;    // the user's last packet
+  MonoTime last_seen;    // the user's last packet, or kLastSeenUnknown
   MonoTime due;          // the deadline that ran out (kTimeout, lingering kDisconnect), else `at`
   std::uint32_t sessions = 0;  // of the user after the change, lingering ones not counted
   EdgeKind kind = EdgeKind::kOnline;

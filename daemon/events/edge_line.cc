@@ -43,9 +43,15 @@ char* EdgeLineWriter::write_edge(const Edge& edge, std::uint64_t epoch, std::uin
   out = put(out, to_string(edge.reason));
   out = put(out, R"(","at":")");
   out = at_.write(clock.to_wall(edge.at), out);
-  out = put(out, R"(","last_seen":")");
-  out = last_seen_.write(clock.to_wall(edge.last_seen), out);
-  out = put(out, R"(","sessions":)");
+  out = put(out, R"(","last_seen":)");
+  if (edge.last_seen == kLastSeenUnknown) {
+    out = put(out, "null");
+  } else {
+    out = put(out, "\"");
+    out = last_seen_.write(clock.to_wall(edge.last_seen), out);
+    out = put(out, "\"");
+  }
+  out = put(out, R"(,"sessions":)");
   out = put(out, edge.sessions);
   return put(out, "}\n");
 }

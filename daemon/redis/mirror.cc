@@ -32,6 +32,10 @@ void RedisMirror::stop() {
   thread_.join();
 }
 
+void RedisMirror::leave_hand() {
+  asio::post(io_, [this] { link_.leave_hand(); });
+}
+
 void RedisMirror::retry_now() {
   asio::post(io_, [this] { link_.retry_now(); });
 }

@@ -36,6 +36,9 @@ class RedisMirror {
   void start();
   /// Writes what waits, for kStopWithin at most, and ends the thread. Idempotent.
   void stop();
+  /// Any thread: moves the ring's hand no more. For a node that is about to stop: what the hand
+  /// claims is told while there are shards to tell.
+  void leave_hand();
   /// Any thread: connects at once where it waits for another attempt.
   void retry_now();
 
@@ -51,6 +54,10 @@ class RedisMirror {
     return link_.client_counters();
   }
   [[nodiscard]] RedisClient::State client_state() const noexcept { return link_.client().state(); }
+  /// Null unless the ring is shared.
+  [[nodiscard]] const RingHandCounters* hand_counters() const noexcept {
+    return link_.hand_counters();
+  }
   /// News that did not fit into the ring: edges, and batches of whatever kind.
   [[nodiscard]] std::uint64_t dropped_edges() const noexcept { return dropped_edges_.value(); }
   [[nodiscard]] std::uint64_t dropped_batches() const noexcept { return dropped_batches_.value(); }

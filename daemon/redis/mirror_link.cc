@@ -46,6 +46,7 @@ MirrorLink::MirrorLink(boost::asio::io_context& io, MirrorOptions options)
       client_(io, client_options(options_)),
       tick_timer_(io),
       stop_timer_(io) {
+  if (options_.shared) hand_.emplace(io, client_, scripts_, options_.on_claimed);
   PULSEWHEEL_CHECK(options_.batch_max >= 1 && options_.batch_max <= kRingBatchMax);
 }
 
@@ -106,27 +107,40 @@ void MirrorLink::on_ring(const RedisReply& reply) {
   check_lease();
 }
 
+/// Until the name has been ours, whoever holds it is another process, whatever its epoch: nodes
+/// with state folders of their own count alike.
+void MirrorLink::check_lease() {
+  if (has_held_name_) return take_lease();
+  const auto on_holder = [this](std::error_code ec, const RedisReply& reply) {
+    if (!ec) on_first_holder(reply);
+  };
+  // Refused: too much is in flight, and the next tick asks again.
+  if (client_.submit({"GET", lease_key_}, on_holder)) return;
+}
+
+void MirrorLink::on_first_holder(const RedisReply& reply) {
+  if (reply.is_nil()) return take_lease();
+  if (reply.is_string()) return refuse_name(reply.text);
+  refuse(to_line(reply));
+}
+
 /// Takes or refreshes the lease. That it is not there although we had it says that the data were
 /// flushed or replaced.
-void MirrorLink::check_lease() {
+void MirrorLink::take_lease() {
   const auto on_holder = [this](std::error_code ec, const RedisReply& reply) {
     if (!ec) lease_was_there_ = reply.is_string();
   };
   const auto on_taken = [this](std::error_code ec, const RedisReply& reply) {
     if (!ec) on_lease(lease_was_there_, reply);
   };
-  // Refused: too much is in flight, and the next tick asks again.
   if (client_.submit({"GET", lease_key_}, on_holder)) return;
   if (call(client_, scripts_.lease(kLease), on_taken)) return;
 }
 
 void MirrorLink::on_lease(bool was_there, const RedisReply& reply) {
   if (!reply.is_string()) return refuse(to_line(reply));
-  if (reply.text != epoch_) {
-    return refuse("the name '" + options_.node.name + "' (redis.node) is in use by epoch " +
-                  reply.text.substr(0, epoch_.size() + 8) +
-                  ": another node has it, or this one before it was killed");
-  }
+  if (reply.text != epoch_) return refuse_name(reply.text);
+  has_held_name_ = true;
   if (phase_ == Phase::kJoining) return joined();
   if (phase_ != Phase::kJoined || was_there) return;
   log::warn("redis_emptied", "Redis has forgotten this node: its data were flushed or replaced");
@@ -138,6 +152,7 @@ void MirrorLink::joined() {
   if (!refusal_.empty()) log::info("redis_ring", "the ring in Redis can be written again");
   refusal_.clear();
   if (const auto warning = options_.layout.warning()) log::warn("redis_ring", "{}", *warning);
+  if (hand_ && !hand_is_left_) hand_->start();
   pump();
 }
 
@@ -148,8 +163,26 @@ void MirrorLink::refuse(const std::string& why) {
   end_if_drained();
 }
 
+/// A lease that a killed process has left ends by itself; one that is there behind its length is
+/// held.
+void MirrorLink::refuse_name(const std::string& holder) {
+  refuse("the name '" + options_.node.name + "' (redis.node) is in use by epoch " +
+         holder.substr(0, epoch_.size() + 8) +
+         ": another node has it, or this one before it was killed");
+  if (has_held_name_ || name_was_told_) return;
+  const MonoTime now = MonoClock::now();
+  if (!name_in_use_since_) name_in_use_since_ = now;
+  if (now - *name_in_use_since_ < kLease + kTick / 2) return;
+  name_was_told_ = true;
+  if (options_.on_name_in_use) {
+    options_.on_name_in_use("the name '" + options_.node.name +
+                            "' (redis.node) is in use by another node of this Redis");
+  }
+}
+
 void MirrorLink::set_phase(Phase phase) noexcept {
   phase_ = phase;
+  if (hand_ && phase != Phase::kJoined) hand_->stop();
   counters_.joined.set(phase == Phase::kJoined ? 1 : 0);
   counters_.refused.set(phase == Phase::kRefused ? 1 : 0);
 }
@@ -159,6 +192,10 @@ void MirrorLink::set_phase(Phase phase) noexcept {
 void MirrorLink::take_edges(const EdgeBatch& edges, MonoTime handed_over) {
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const Edge edge = edges.at(i);
+    if (edge.last_seen == kLastSeenUnknown) continue;  // it was the hand who told
+    // In a shared ring a node that stops leaves its users to the others' hands: who comes back to
+    // one of these before the deadline has been online all the time.
+    if (options_.shared && edge.reason == EdgeReason::kShutdown) continue;
     const bool taken =
         edge.kind == EdgeKind::kOnline
             ? queue_.add(edge.uid, edge.reason, edge.last_seen + options_.timeout, handed_over)
@@ -303,7 +340,13 @@ void MirrorLink::update_gauges() noexcept {
 
 // --- The end ------------------------------------------------------------------------------------
 
+void MirrorLink::leave_hand() {
+  hand_is_left_ = true;
+  if (hand_) hand_->stop();
+}
+
 void MirrorLink::stop(MonoTime deadline, std::function<void()> done) {
+  leave_hand();
   stopping_ = true;
   on_stopped_ = std::move(done);
   stop_timer_.expires_at(deadline);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "daemon/redis/mirror_counters.h"
 #include "daemon/redis/mirror_queue.h"
 #include "daemon/redis/redis_client.h"
+#include "daemon/redis/ring_hand.h"
 #include "daemon/redis/ring_layout.h"
 #include "daemon/redis/scripts.h"
 
@@ -34,6 +36,15 @@ struct MirrorOptions {
   MirrorQueue::Options queue;
   /// How long a user counts as online from a login on, until the exact deadline comes behind it.
   Duration timeout = std::chrono::seconds{30};
+
+  /// Several nodes and other writers share the ring: this node moves its hand, too.
+  bool shared = false;
+  // Called on the mirror's thread.
+  /// Users whom no node held are offline: their edges are in the stream, and no other node is told.
+  std::function<void(std::vector<std::string>)> on_claimed{};
+  /// This node's name is still in use a lease after it was first asked for. Once, with one line for
+  /// people.
+  std::function<void(const std::string&)> on_name_in_use{};
 };
 
 /// Confined to the thread that runs its io_context. Nothing is written before the ring has been
@@ -54,6 +65,9 @@ class MirrorLink {
   /// Something may be better now (a reload): tries to connect at once.
   void retry_now() { client_.retry_now(); }
 
+  /// Moves the ring's hand no more.
+  void leave_hand();
+
   /// Writes what waits, gives the lease up and disconnects, by `deadline` at the latest; then calls
   /// `done`, once.
   void stop(MonoTime deadline, std::function<void()> done);
@@ -71,6 +85,10 @@ class MirrorLink {
     return client_.counters();
   }
   [[nodiscard]] const RedisClient& client() const noexcept { return client_; }
+  /// Null unless shared. Any thread.
+  [[nodiscard]] const RingHandCounters* hand_counters() const noexcept {
+    return hand_ ? &hand_->counters() : nullptr;
+  }
 
   /// Of a node's lease: three times as long as it takes to refresh it.
   static constexpr std::chrono::milliseconds kLease{3'000};
@@ -99,9 +117,12 @@ class MirrorLink {
   void join();
   void on_ring(const RedisReply& reply);
   void check_lease();
+  void take_lease();
+  void on_first_holder(const RedisReply& reply);
   void on_lease(bool was_there, const RedisReply& reply);
   void joined();
   void refuse(const std::string& why);
+  void refuse_name(const std::string& holder);
   void set_phase(Phase phase) noexcept;
 
   // Rounds.
@@ -128,6 +149,7 @@ class MirrorLink {
   MirrorCounters counters_;
   MirrorQueue queue_;
   RedisClient client_;
+  std::optional<RingPoller> hand_;
   Timer tick_timer_;
   Timer stop_timer_;
 
@@ -136,6 +158,10 @@ class MirrorLink {
   bool lease_was_there_ = false;  // in the answer before that of the lease
   std::size_t calls_open_ = 0;    // of the round
   bool paused_ = false;           // no round before the next tick
+  bool hand_is_left_ = false;
+  bool has_held_name_ = false;
+  std::optional<MonoTime> name_in_use_since_;  // until it is ours
+  bool name_was_told_ = false;
   bool stopping_ = false;
   std::function<void()> on_stopped_;
 };

@@ -297,6 +297,25 @@ void append_redis_mirror(const RedisMirror& mirror, Families& out) {
                                  counters.lag.snapshot()));
 }
 
+void append_redis_hand(const RingHandCounters& hand, Families& out) {
+  out.push_back(counter_family("pulsewheel_redis_claims_total",
+                               "Times that the ring's hand was asked to move, and answered.",
+                               hand.claims.value()));
+  out.push_back(counter_family("pulsewheel_redis_claim_failures_total",
+                               "Times that it did not answer, or with an error.",
+                               hand.failures.value()));
+  out.push_back(counter_family("pulsewheel_redis_claimed_users_total",
+                               "Users whom no node held and who went offline by this node's hand.",
+                               hand.claimed_users.value()));
+  out.push_back(counter_family("pulsewheel_redis_refiled_users_total",
+                               "Users whom this node's hand found due and left in the ring.",
+                               hand.refiled_users.value()));
+  out.push_back(histogram_family("pulsewheel_redis_hand_lateness_seconds",
+                                 "Time, by Redis' clock, from the begin of a slot's second until "
+                                 "this node read the slot.",
+                                 hand.lateness.snapshot()));
+}
+
 void append_reloads(const ReloadCounters& reloads, Families& out) {
   out.push_back(gauge_family("pulsewheel_config_last_reload_successful",
                              "1 unless the last reload of the configuration was refused.",
@@ -337,6 +356,7 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   if (mirror_ != nullptr) {
     append_redis_client(mirror_->client_counters(), out);
     append_redis_mirror(*mirror_, out);
+    if (const auto* hand = mirror_->hand_counters()) append_redis_hand(*hand, out);
   }
   if (reloads_ != nullptr) append_reloads(*reloads_, out);
   append_log(out);

@@ -26,7 +26,7 @@ std::int64_t unix_ms(const WallClockMapping& clock, MonoTime time) {
 nlohmann::json redis_status(const RedisMirror* mirror) {
   if (mirror == nullptr) return {{"mode", "off"}};
   const MirrorCounters& counters = mirror->counters();
-  return {{"mode", "mirror"},
+  return {{"mode", mirror->hand_counters() != nullptr ? "shared" : "mirror"},
           {"connection", to_string(mirror->client_state())},
           {"writing", counters.joined.value() == 1},
           {"queued", counters.queued.value()},

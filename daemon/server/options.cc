@@ -208,6 +208,7 @@ MirrorOptions mirror_options(const Config& config, const NodeFacts& facts) {
   options.batch_max = redis.batch_max;
   options.queue.changes_max = redis.queue_max;
   options.timeout = config.presence.timeout;
+  options.shared = redis.mode == Config::Redis::Mode::kShared;
   return options;
 }
 

@@ -143,8 +143,28 @@ void Server::make_shards() {
 }
 
 void Server::make_mirror() {
-  mirror_ = std::make_unique<RedisMirror>(mirror_options(config_, facts_));
+  MirrorOptions options = mirror_options(config_, facts_);
+  options.on_claimed = [this](std::vector<std::string> uids) { report_offline(std::move(uids)); };
+  options.on_name_in_use = [this](const std::string& what) {
+    boost::asio::post(io_, [this, what] { give_up({ExitCode::kUnavailable, what}); });
+  };
+  mirror_ = std::make_unique<RedisMirror>(options);
   redis_sink_ = std::make_unique<RedisSink>(*mirror_);
+}
+
+/// On the mirror's thread. Each user's home shard has the last word, so that its edges come in
+/// order.
+void Server::report_offline(std::vector<std::string> uids) {
+  std::vector<std::vector<std::string>> by_home(shards_.size());
+  for (std::string& uid : uids)
+    by_home[home_shard_of(uid, facts_.hash_seed, shards_.size())].push_back(std::move(uid));
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    if (by_home[i].empty()) continue;
+    shards_[i]->post([&shard = *shards_[i], users = std::move(by_home[i])] {
+      for (const std::string& uid : users)
+        shard.report_offline(uid);
+    });
+  }
 }
 
 // --- Start --------------------------------------------------------------------------------------
@@ -163,6 +183,7 @@ void Server::run() {
   do_wait_signal();
   unblock_all_signals_in_this_thread();
   io_.run();
+  if (failure_) throw StartError(*failure_);
 }
 
 /// After the shards have separated: a file opened before would stay open in their tables.
@@ -342,6 +363,7 @@ void Server::begin_drain() {
   draining_ = true;
   status_->set_phase(NodeStatus::Phase::kDraining);
   const auto window = config_.drain.window;
+  if (mirror_) mirror_->leave_hand();
   log::info("drain", "{} connections leave within {} s", status_->totals().connections,
             std::chrono::duration<double>(window).count());
   for (auto& shard : shards_) {
@@ -353,6 +375,15 @@ void Server::begin_drain() {
     log::warn("drain", "{} connections did not leave in time", status_->totals().connections);
     finish();
   });
+}
+
+/// In order, but at once.
+void Server::give_up(const StartError& failure) {
+  if (finished_ || draining_) return;
+  failure_ = failure;
+  draining_ = true;
+  status_->set_phase(NodeStatus::Phase::kDraining);
+  finish();
 }
 
 void Server::on_drained(ShardIndex /*shard*/) {

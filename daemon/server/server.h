@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -31,7 +32,7 @@ namespace pulsewheel {
 enum class ExitCode : int {
   kOk = 0,
   kUsage = 64,
-  kUnavailable = 69,  // a port in use, an address that is not ours
+  kUnavailable = 69,  // a port or a node's name in use, an address that is not ours
   kBug = 70,
   kOs = 71,            // too few descriptors, no thread
   kCannotCreate = 73,  // a file or folder that cannot be made
@@ -70,6 +71,7 @@ class Server final : private ShardObserver {
   void plan();
   void make_shards();
   void make_mirror();
+  void report_offline(std::vector<std::string> uids);
   void start_shards();
   void start_logs();
   void open_listeners();
@@ -81,6 +83,7 @@ class Server final : private ShardObserver {
   void on_signal(int signal);
   void reload();
   void begin_drain();
+  void give_up(const StartError& failure);
   void finish();
   void mark_end() noexcept;
 
@@ -98,6 +101,7 @@ class Server final : private ShardObserver {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_limit_;
   std::unique_ptr<EventLog> event_log_;
+  std::optional<StartError> failure_;    // why this node ends by itself
   std::unique_ptr<RedisMirror> mirror_;  // null with redis.mode = "off"
   std::unique_ptr<RedisSink> redis_sink_;
   std::unique_ptr<Sequencer> sequencer_;

@@ -40,6 +40,7 @@ std::size_t edge_kind_index(EdgeKind kind) {
 }
 
 bool ran_out(const Edge& edge) {
+  if (edge.last_seen == kLastSeenUnknown) return false;  // decided by the ring in Redis
   return edge.reason == EdgeReason::kTimeout ||
          (edge.reason == EdgeReason::kDisconnect && edge.due != edge.at);
 }
@@ -309,6 +310,10 @@ UserView Shard::find_user(std::string_view uid) {
 
 std::optional<std::size_t> Shard::kick_user(std::string_view uid, MonoTime last_packet) {
   return core_.kick(uid, MonoClock::now(), last_packet);
+}
+
+bool Shard::report_offline(std::string_view uid) {
+  return core_.report_offline(uid, MonoClock::now());
 }
 
 // --- Connections --------------------------------------------------------------------------------

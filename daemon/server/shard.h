@@ -134,6 +134,8 @@ class Shard final : private ShardHost,
   /// Ends all sessions of a user whose home is here, with reason `kicked`. How many of them were
   /// connected; nullopt: not online. `last_packet`: the newest one that the caller knows of.
   std::optional<std::size_t> kick_user(std::string_view uid, MonoTime last_packet);
+  /// A user whose home is here went offline in the ring in Redis: see ShardCore.
+  bool report_offline(std::string_view uid);
   /// Fills in what those `sessions` that live here know.
   struct LiveSession {
     SessionRef session;

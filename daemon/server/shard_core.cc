@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/base/check.h"
+#include "proto/frame.h"
 
 namespace pulsewheel {
 namespace {
@@ -298,6 +299,19 @@ std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now,
   for (const SessionRef& session : live)
     send_mail(session.shard, DismissMail{session, CloseReason::kKicked});
   return live.size();
+}
+
+bool ShardCore::report_offline(std::string_view uid, MonoTime now) {
+  if (uid.empty() || uid.size() > proto::kUidSizeMax) return false;  // no user that a log knows
+  if (registry_.find(uid, now).state == PresenceState::kOnline) return false;
+  edges_.push({.uid = uid,
+               .at = now,
+               .last_seen = kLastSeenUnknown,
+               .due = now,
+               .sessions = 0,
+               .kind = EdgeKind::kOffline,
+               .reason = EdgeReason::kTimeout});
+  return true;
 }
 
 void ShardCore::change(const PresenceRegistry::Options& registry, std::size_t expiry_budget,

@@ -149,6 +149,10 @@ class ShardCore {
   /// `last_packet`: as in PresenceRegistry::kick().
   std::optional<std::size_t> kick(std::string_view uid, MonoTime now,
                                   MonoTime last_packet = MonoTime::min());
+  /// A user whom no node held went offline, in the ring in Redis: an edge, with reason `timeout`
+  /// and without a last_seen. False, and no edge: the user is online here, and stays; or `uid` is
+  /// none.
+  bool report_offline(std::string_view uid, MonoTime now);
   /// Takes over what PresenceRegistry::change() does, and another expiry budget.
   void change(const PresenceRegistry::Options& registry, std::size_t expiry_budget, MonoTime now);
   /// Makes at most one budget of users offline with reason `shutdown`. False while some are left.

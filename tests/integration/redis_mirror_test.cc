@@ -160,7 +160,7 @@ TEST(RedisMirrorTest, AKeyOfAnotherTypeIsLeftAloneUntilItIsGone) {
   EXPECT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
 }
 
-TEST(RedisMirrorTest, ANameInUseKeepsTheSecondNodeOut) {
+TEST(RedisMirrorTest, ANameInUseEndsTheSecondNode) {
   const RedisServer redis;
   const Daemon first(mirroring(redis));
   EXPECT_TRUE(eventually([&] { return first.metric("pulsewheel_redis_joined") == 1; }));
@@ -173,8 +173,9 @@ TEST(RedisMirrorTest, ANameInUseKeepsTheSecondNodeOut) {
   }
   Daemon::Options options = mirroring(redis);
   options.state_dir = folder.path();
-  const Daemon second(std::move(options));
+  Daemon second(std::move(options));
   EXPECT_TRUE(eventually([&] { return second.metric("pulsewheel_redis_refused") == 1; }));
+  EXPECT_EQ(second.wait(), 69);
   EXPECT_THAT(second.log(), HasSubstr("is in use by epoch 1"));
   EXPECT_EQ(first.metric("pulsewheel_redis_joined"), 1);
 }

@@ -58,10 +58,10 @@ TEST(ConfigProblemTest, ASecretInTheUrlOfRedisIsRefusedAndNotShown) {
                           "redis.password_file"));
 }
 
-TEST(ConfigProblemTest, SharedRingsAreRefusedUntilThereAreSome) {
-  EXPECT_THAT(problems_of_sets({"redis.mode=shared"}),
-              ElementsAre("redis.mode: \"shared\" is not in this version yet; allowed: \"off\", "
-                          "\"mirror\""));
+TEST(ConfigProblemTest, ASharedRingOfThirtyOneSlotsIsRefused) {
+  EXPECT_THAT(problems_of_sets({"redis.mode=shared", "redis.slots=31"}),
+              ElementsAre("redis.slots: must be 32 with redis.mode = \"shared\": in a ring of 31 a "
+                          "user can stand in the very slot that the hand reads"));
 }
 
 TEST(ConfigProblemTest, UnknownVariablesNameTheNearestVariable) {

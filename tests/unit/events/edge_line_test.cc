@@ -30,6 +30,16 @@ TEST(EdgeLineTest, ALineIsExactlyItsFields) {
                 to_rfc3339(clock.to_wall(edge.last_seen)) + "\",\"sessions\":3}\n");
 }
 
+TEST(EdgeLineTest, ALastSeenThatNobodyKnowsIsNull) {
+  const Edge edge{
+      .uid = "alice", .at = MonoTime{}, .last_seen = kLastSeenUnknown, .due = MonoTime{}};
+  std::array<char, EdgeLineWriter::kLineBytesMax> buffer{};
+  const char* const end =
+      EdgeLineWriter().write_edge(edge, 1, 1, WallClockMapping(), buffer.data());
+  EXPECT_NE(std::string_view(buffer.data(), end).find(R"(Z","last_seen":null,"sessions":0})"),
+            std::string_view::npos);
+}
+
 TEST(EdgeLineTest, TheLongestLineFitsItsRoom) {
   const std::string uid(255, '\xff');  // an EdgeBatch's longest
   Edge edge{.uid = uid, .at = MonoTime{}, .last_seen = MonoTime{}, .due = MonoTime{}};

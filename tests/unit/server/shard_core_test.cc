@@ -261,6 +261,23 @@ TEST_F(ShardCoreTest, KickTellsTheLiveSessionsAndMakesOneEdge) {
   EXPECT_EQ(shard.core.kick("alice", at(seconds{2})), std::nullopt);
 }
 
+TEST_F(ShardCoreTest, ReportsAUserOfNoNodeOffline) {
+  EXPECT_TRUE(shard.core.report_offline("php", at(seconds{5})));
+  ASSERT_EQ(shard.core.edges().size(), 1u);
+  const Edge edge = shard.core.edges().at(0);
+  EXPECT_EQ(edge.uid, "php");
+  EXPECT_EQ(edge.kind, EdgeKind::kOffline);
+  EXPECT_EQ(edge.reason, EdgeReason::kTimeout);
+  EXPECT_EQ(edge.at, at(seconds{5}));
+  EXPECT_EQ(edge.last_seen, kLastSeenUnknown);
+}
+
+TEST_F(ShardCoreTest, ReportsNobodyOfflineWhoIsOnlineHere) {
+  online("alice", at(seconds{1}));
+  EXPECT_FALSE(shard.core.report_offline("alice", at(seconds{5})));
+  EXPECT_EQ(shard.core.edges().size(), 1u);  // the online one
+}
+
 /// Two shards, and a user whose home is the first.
 class ShardCoreNodeTest : public testing::Test {
  protected:

@@ -1,0 +1,14 @@
+// The death of a node with thousands of users.
+#include <gtest/gtest.h>
+
+#include "tests/integration/shared_ring.h"
+
+namespace pulsewheel::test {
+namespace {
+
+TEST(RedisSharedTest, AKilledNodesThousandsOfUsersGoOfflineOnceUnlessTheyComeBack) {
+  check_a_killed_node(3'000);
+}
+
+}  // namespace
+}  // namespace pulsewheel::test
