@@ -13,6 +13,7 @@
 
 #include "tests/integration/client.h"
 #include "tests/integration/daemon.h"
+#include "tests/integration/ring_reader.h"
 #include "tests/support/eventually.h"
 #include "tests/support/redis_server.h"
 
@@ -70,8 +71,8 @@ class PhpRingTest : public testing::Test {
     return std::stoll(match[1]);
   }
 
-  Daemon::Options mirroring() const {
-    return {.sets = {"redis.mode=mirror", "redis.url=" + redis_.url(), "redis.node=n1",
+  Daemon::Options with_redis(const std::string& mode) const {
+    return {.sets = {"redis.mode=" + mode, "redis.url=" + redis_.url(), "redis.node=n1",
                      "presence.timeout=5s"}};
   }
 
@@ -182,7 +183,7 @@ TEST_F(PhpRingTest, AUserWhoIsInTheIndexAndInNoSlotIsOffline) {
 }
 
 TEST_F(PhpRingTest, SeesAUserOfTheDaemonAndExpiresItInTimeWhenTheDaemonIsKilled) {
-  Daemon daemon(mirroring());
+  Daemon daemon(with_redis("mirror"));
   std::future<Ended> loop = std::async(std::launch::async, [&] { return php("loop.php", {"10"}); });
   Client alice(daemon.port());
   alice.login("alice");
@@ -201,7 +202,7 @@ TEST_F(PhpRingTest, SeesAUserOfTheDaemonAndExpiresItInTimeWhenTheDaemonIsKilled)
 }
 
 TEST_F(PhpRingTest, ARefreshKeepsAUserWhoLogsOutOfTheDaemon) {
-  const Daemon daemon(mirroring());
+  const Daemon daemon(with_redis("mirror"));
   Client alice(daemon.port());
   alice.login("alice");
   const auto is_owned = [&] {
@@ -219,13 +220,31 @@ TEST_F(PhpRingTest, ARefreshKeepsAUserWhoLogsOutOfTheDaemon) {
 
 TEST_F(PhpRingTest, ADaemonThatMirrorsLeavesOtherUsersAlone) {
   const std::int64_t second = login("bob", 30);
-  const Daemon daemon(mirroring());
+  const Daemon daemon(with_redis("mirror"));
   Client alice(daemon.port());
   alice.login("alice");
 
   ASSERT_TRUE(eventually([&] { return is_online("alice"); }));
 
   EXPECT_THAT(slots_with("bob"), ElementsAre(slot(second + 31)));
+}
+
+TEST_F(PhpRingTest, ADaemonThatSharesTheRingReportsAUserOfPhpOffline) {
+  const Daemon daemon(with_redis("shared"));
+  ASSERT_TRUE(eventually([&] { return daemon.metric("pulsewheel_redis_joined") == 1; }));
+  const std::int64_t second = login("bob", 2);
+  EXPECT_TRUE(is_online("bob"));
+
+  const auto edges = daemon.wait_for_edges(1);
+
+  EXPECT_GE(now(), second + 3);
+  ASSERT_EQ(edges.size(), 1);
+  EXPECT_EQ(edges[0].at("uid"), "bob");
+  EXPECT_EQ(edges[0].at("kind"), "offline");
+  EXPECT_EQ(edges[0].at("reason"), "timeout");
+  EXPECT_THAT(read_edges(redis_), ElementsAre("offline bob timeout"));
+  EXPECT_FALSE(is_online("bob"));
+  EXPECT_THAT(slots_with("bob"), ElementsAre());
 }
 
 TEST(PhpLifetimesTest, OnlyARingOf32SlotsBearsAHandThatIsLate) {
