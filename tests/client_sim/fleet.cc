@@ -114,6 +114,13 @@ std::vector<EdgeInbox*> Fleet::inboxes() {
   return out;
 }
 
+std::vector<RecordDesk*> Fleet::desks() {
+  std::vector<RecordDesk*> out;
+  for (const auto& worker : workers_)
+    out.push_back(&worker->desk());
+  return out;
+}
+
 Fleet::Totals Fleet::totals() const {
   Totals sum;
   for (const auto& worker : workers_) {

@@ -32,7 +32,9 @@ class Fleet {
   /// Waits for the threads; control is in Phase::kEnd.
   void join();
 
+  // Of all workers, in the order of their users.
   [[nodiscard]] std::vector<EdgeInbox*> inboxes();
+  [[nodiscard]] std::vector<RecordDesk*> desks();
   [[nodiscard]] std::uint32_t users_per_worker() const noexcept { return users_per_worker_; }
 
   /// Sums over all workers.

@@ -241,6 +241,7 @@ void Judge::end_session(std::uint32_t session, Stamp stamp, bool by_close) noexc
 
 void Judge::edge(std::uint32_t user, const ObservedEdge& edge) {
   PULSEWHEEL_CHECK(user < users_.size());
+  users_[user].last_edge = edge.at;
   if (edge.kind == ObservedEdge::Kind::kOnline) {
     ++verdict_.online_edges;
     on_online(users_[user], edge);

@@ -8,6 +8,7 @@
 
 #include "daemon/base/time.h"
 #include "tests/client_sim/lateness.h"
+#include "tests/client_sim/ring_record.h"
 
 namespace pulsewheel::sim {
 
@@ -149,6 +150,10 @@ class Judge {
   /// Call once, when every edge that was seen by `end` has been told.
   [[nodiscard]] Verdict finish(MonoTime end);
 
+  /// What is certain about each user at `now`, by the edges that were told and the packets that
+  /// went out. O(sessions).
+  [[nodiscard]] RingRecord record(MonoTime now) const;
+
   /// What was found so far: never grows smaller.
   [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
 
@@ -208,6 +213,7 @@ class Judge {
     Stamp ended;            // while has_ended: of the last logout (or close, where that is one)
     MonoTime login_before;  // while has_login: of the first LOGIN since the last offline edge
     MonoTime accepted_at;   // while accepted: of the first LOGIN_ACK since then
+    MonoTime last_edge = MonoTime::min();
     bool gap_open = false;
     bool has_ended = false;
     bool ended_answered = false;  // while has_ended: by LOGOUT_ACK
@@ -228,6 +234,8 @@ class Judge {
   [[nodiscard]] MonoTime arrival_of(MonoTime sent, bool& stalled) const noexcept;
   [[nodiscard]] Due due_of(MonoTime base, bool stalled) const noexcept;
   [[nodiscard]] MonoTime missed_after(const Window& window) const noexcept;
+
+  [[nodiscard]] RecordedUser recorded(std::uint32_t user, MonoTime now) const noexcept;
 
   void note_gap(std::uint32_t user, MonoTime before) noexcept;
   void settle_gap(User& user, MonoTime now) noexcept;

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <utility>
 
+#include "tests/client_sim/redis_ring.h"
+
 namespace pulsewheel::sim {
 namespace {
 
@@ -57,6 +59,11 @@ void add_daemon_flags(CLI::App& app, Options& options) {
                  "the daemon's HTTP port, HOST:PORT; automatic with --spawn");
   app.add_option("--pid", options.pid,
                  "the daemon's process, for its memory and CPU time; automatic with --spawn");
+  app.add_option("--verify-redis", options.verify_redis,
+                 "compare the ring in this Redis with what the clients did, during the run and at "
+                 "its end: redis://HOST[:PORT][/DATABASE] or unix:///PATH[?db=DATABASE]. A daemon "
+                 "that --spawn starts mirrors into it, unless --set redis.mode says otherwise")
+      ->type_name("URL");
   app.add_flag("--keep", options.keep, "keep the temporary folder of the spawned daemon");
 }
 
@@ -151,6 +158,12 @@ void check(const Options& options) {
   }
   if (!options.spawn && !options.sets.empty()) {
     throw UsageError("--set is for a daemon that --spawn starts");
+  }
+  if (!options.verify_redis.empty()) {
+    static_cast<void>(RedisAddress::parse(options.verify_redis));
+    if (!options.spawn && options.edges.empty()) {
+      throw UsageError("--verify-redis needs --spawn, or the daemon's event log by --edges");
+    }
   }
   if (options.edges.size() > 2) throw UsageError("--edges: at most two files");
   const double percent =

@@ -31,6 +31,7 @@ struct Options {
   std::vector<std::string> edges;    // the daemon's event log, or its two files
   std::string metrics;               // HOST:PORT of the daemon's HTTP port; empty: not asked
   std::optional<std::uint32_t> pid;  // of the daemon, for its memory and CPU time
+  std::string verify_redis;          // URL of the ring that is compared; empty: no Redis
   std::string report;                // file for the figures as JSON; empty: none
   bool keep = false;                 // the temporary folder of a spawned daemon
 

@@ -68,6 +68,30 @@ Json cut_json(const CutFigures& cut) {
           {"slowest_s", cut.slowest_seconds}};
 }
 
+/// null, and no 0, where nothing could be compared.
+Json differences_json(const RingFigures& ring) {
+  return ring.at_end ? Json(ring.at_end->total()) : Json();
+}
+
+Json ring_json(const RingFigures& ring) {
+  Json out = Json::object();
+  if (ring.at_end) {
+    out["online"] = ring.at_end->online;
+    out["offline"] = ring.at_end->offline;
+    out["unclear"] = ring.at_end->unclear;
+    for (std::size_t fault = 0; fault < kRingFaults; ++fault)
+      out[std::string(to_string(static_cast<RingFault>(fault)))] = ring.at_end->by_fault[fault];
+  }
+  out["settled_s"] = ring.settled_seconds;
+  out["examples"] = ring.examples;
+  out["checks"] = ring.checks;
+  out["failed_checks"] = ring.failed_checks;
+  out["differing_checks"] = ring.differing_checks;
+  out["differences_max"] = ring.differences_max;
+  out["slowest_s"] = ring.slowest_seconds;
+  return out;
+}
+
 class Table {
  public:
   explicit Table(std::ostream& out) : out_(out) {}
@@ -140,6 +164,28 @@ void print_judgement(Table& table, const Figures& figures) {
   }
 }
 
+void print_ring(Table& table, const RingFigures& ring) {
+  if (ring.at_end) {
+    const RingDifferences& end = *ring.at_end;
+    std::string remark = "of " + grouped(end.online) + " online and " + grouped(end.offline) +
+                         " offline, " + fixed(ring.settled_seconds, 1) + " s after the end";
+    for (std::size_t fault = 0; fault < kRingFaults; ++fault) {
+      if (end.by_fault[fault] == 0) continue;
+      remark += "; " + grouped(end.by_fault[fault]) + " " +
+                std::string(to_string(static_cast<RingFault>(fault)));
+    }
+    table.row("Redis differences", end.total(), remark);
+  } else {
+    table.row("Redis differences", "unknown", "the ring could not be read at the end");
+  }
+  for (const std::string& example : ring.examples)
+    table.row("", "", example);
+  table.row("Redis checks", ring.checks,
+            grouped(ring.differing_checks) + " with differences, at most " +
+                grouped(ring.differences_max) + "; " + grouped(ring.failed_checks) +
+                " failed; the slowest took " + fixed(ring.slowest_seconds, 2) + " s");
+}
+
 void print_daemon(Table& table, const Figures& figures) {
   if (figures.daemon) {
     const DaemonFigures& daemon = *figures.daemon;
@@ -191,6 +237,10 @@ std::string to_json(const Figures& figures) {
   out["lateness_after_stall_s"] = to_json(verdict.lateness_after_stall.summary());
   out["churn"] = churn_json(figures);
   if (figures.cut) out["cut"] = cut_json(*figures.cut);
+  if (figures.ring) {
+    out["redis_differences"] = differences_json(*figures.ring);
+    out["redis"] = ring_json(*figures.ring);
+  }
   out["daemon"] = daemon_json(figures);
   out["troubles"] = figures.troubles;
   return out.dump(2) + "\n";
@@ -201,6 +251,7 @@ void print_table(std::ostream& out, const Figures& figures) {
   out << '\n';
   print_load(table, figures);
   print_judgement(table, figures);
+  if (figures.ring) print_ring(table, *figures.ring);
   print_daemon(table, figures);
   for (const auto& [text, count] : figures.troubles) {
     out << "  " << grouped(count) << " x " << text << '\n';

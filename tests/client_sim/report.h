@@ -11,6 +11,7 @@
 #include "tests/client_sim/daemon_usage.h"
 #include "tests/client_sim/habits.h"
 #include "tests/client_sim/judge.h"
+#include "tests/client_sim/ring_verifier.h"
 
 namespace pulsewheel::sim {
 
@@ -51,6 +52,7 @@ struct Figures {
   std::uint64_t stalls = 0;            // of the daemon, by --freeze-daemon-at
   std::array<std::uint64_t, kChurnActs> churned{};
   std::optional<CutFigures> cut;
+  std::optional<RingFigures> ring;  // of --verify-redis
   std::optional<DaemonFigures> daemon;
   std::optional<DaemonMetrics> metrics;
   std::map<std::string, std::uint64_t> troubles;
@@ -58,7 +60,7 @@ struct Figures {
   /// All promises that were judged have been kept.
   [[nodiscard]] bool clean() const noexcept {
     const std::uint64_t log = reordered_edges + dropped_edges + skipped_edges + unreadable_lines;
-    return verdict.clean() && log == 0 && (!cut || cut->late == 0);
+    return verdict.clean() && log == 0 && (!cut || cut->late == 0) && (!ring || ring->equal());
   }
 };
 

@@ -19,6 +19,7 @@
 #include "tests/client_sim/fleet.h"
 #include "tests/client_sim/progress.h"
 #include "tests/client_sim/report.h"
+#include "tests/client_sim/ring_verifier.h"
 
 namespace pulsewheel::sim {
 namespace {
@@ -40,6 +41,10 @@ void on_interrupt(int) {
   interrupted.store(true, std::memory_order_relaxed);
 }
 
+std::uint32_t users_of(const Options& options) noexcept {
+  return (options.connections + options.devices - 1) / options.devices;
+}
+
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -56,6 +61,23 @@ Duration planned_length(const Options& options) {
   return planned;
 }
 
+/// What the spawned daemon is told: the user's sets count more.
+std::vector<std::string> sets_for_daemon(const Options& options) {
+  std::vector<std::string> sets;
+  if (!options.verify_redis.empty()) {
+    sets = {"redis.mode=mirror", "redis.url=" + options.verify_redis};
+  }
+  sets.insert(sets.end(), options.sets.begin(), options.sets.end());
+  return sets;
+}
+
+RingKeys ring_keys_of(const Options& options) {
+  const RingKeys usual;
+  return {value_of(options.sets, "redis.list_key").value_or(usual.list),
+          value_of(options.sets, "redis.index_key").value_or(usual.index),
+          value_of(options.sets, "redis.key_prefix").value_or(usual.prefix)};
+}
+
 /// The steps of a run, in order. Main thread.
 class Run {
  public:
@@ -65,6 +87,7 @@ class Run {
  private:
   void find_daemon();
   void follow_edges(std::vector<std::string> files);
+  void verify_ring();
   void measure_base();
   [[nodiscard]] bool ramp();
   [[nodiscard]] bool hold();
@@ -89,6 +112,7 @@ class Run {
   std::optional<DaemonFreeze> freeze_;
   std::unique_ptr<Fleet> fleet_;
   std::unique_ptr<EdgeFollower> follower_;
+  std::unique_ptr<RingVerifier> verifier_;
   Progress progress_;
 
   bool froze_ = false;
@@ -129,7 +153,7 @@ void Run::find_daemon() {
     DaemonProcess::Setup setup;
     setup.program = options_.spawn->empty() ? default_daemon_program() : *options_.spawn;
     setup.connections = options_.connections;
-    setup.sets = options_.sets;
+    setup.sets = sets_for_daemon(options_);
     setup.keep_folder = options_.keep;
     daemon_ = std::make_unique<DaemonProcess>(setup);
     target = daemon_->target();
@@ -142,6 +166,20 @@ void Run::find_daemon() {
   fleet_ = std::make_unique<Fleet>(options_, rules_, target_, names_, control_);
   figures_.judged = !edges.empty();
   if (figures_.judged) follow_edges(std::move(edges));
+  if (!options_.verify_redis.empty()) verify_ring();
+}
+
+void Run::verify_ring() {
+  RingVerifier::Setup setup;
+  setup.address = RedisAddress::parse(options_.verify_redis);
+  setup.keys = ring_keys_of(options_);
+  setup.rules.tick = rules_.tick;
+  setup.rules.slack = rules_.slack;
+  setup.desks = fleet_->desks();
+  setup.names = &names_;
+  setup.users = users_of(options_);
+  verifier_ = std::make_unique<RingVerifier>(std::move(setup), control_);
+  verifier_->start();
 }
 
 void Run::follow_edges(std::vector<std::string> files) {
@@ -248,6 +286,9 @@ void Run::follow_script(MonoTime now) {
 
 void Run::finish() {
   freeze_.reset();
+  // While the clients go on: whoever is online stays so.
+  if (verifier_ && !control_.failure()) figures_.ring = verifier_->settle();
+  verifier_.reset();
   ended_ = MonoClock::now();
   end_ = usage();
   const MonoTime patience = ended_ + kCatchUpLimit;
@@ -271,7 +312,7 @@ void Run::finish() {
 
 void Run::collect_figures() {
   const Fleet::Totals totals = fleet_->totals();
-  figures_.users = (options_.connections + options_.devices - 1) / options_.devices;
+  figures_.users = users_of(options_);
   figures_.logins = totals.progress.logins;
   figures_.keepalives = totals.progress.keepalives;
   figures_.keepalive_acks = totals.keepalive_acks;

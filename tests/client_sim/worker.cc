@@ -62,6 +62,9 @@ void Worker::run() {
     take_edges();
     follow_phase(now);
     keep_appointments(now);
+    if (const auto question = desk_.question()) {
+      desk_.answer(*question, judge_.record(MonoClock::now()));
+    }
   }
   follow_control(MonoClock::now());
   take_edges();

@@ -19,6 +19,7 @@
 #include "tests/client_sim/judge.h"
 #include "tests/client_sim/options.h"
 #include "tests/client_sim/random.h"
+#include "tests/client_sim/ring_record.h"
 #include "tests/client_sim/run_control.h"
 #include "tests/client_sim/uid_names.h"
 
@@ -47,8 +48,8 @@ struct WorkerStats {
 };
 
 /// Runs clients `first_client` to `first_client + clients - 1` of the run, which are the sessions
-/// of whole users. Made by the main thread; run() belongs to the worker's own thread, and inbox()
-/// and stats() may be used by any thread. Everything passed in must outlive it.
+/// of whole users. Made by the main thread; run() belongs to the worker's own thread, and inbox(),
+/// desk() and stats() may be used by any thread. Everything passed in must outlive it.
 class Worker {
  public:
   struct Setup {
@@ -72,6 +73,8 @@ class Worker {
   void run();
 
   [[nodiscard]] EdgeInbox& inbox() noexcept { return inbox_; }
+  /// Where the judge's record is to be had while run() goes on.
+  [[nodiscard]] RecordDesk& desk() noexcept { return desk_; }
   [[nodiscard]] const WorkerStats& stats() const noexcept { return stats_; }
   /// After run() returned.
   [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
@@ -205,6 +208,7 @@ class Worker {
   std::vector<Client> clients_;
   Calendar<Appointment> calendar_;
   EdgeInbox inbox_;
+  RecordDesk desk_;
   std::vector<UserEdge> edges_;  // taken from the inbox
   /// Starts of frames whose rest has not come yet, by client. Rare: answers are small.
   std::unordered_map<std::uint32_t, std::vector<std::byte>> partial_;

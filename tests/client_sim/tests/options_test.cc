@@ -121,6 +121,10 @@ TEST(OptionsTest, RefusesValuesOutOfRange) {
 TEST(OptionsTest, RefusesHalfOfWhatGoesTogether) {
   EXPECT_NE(refusal("--spawn --freeze-daemon-at 3s").find("--freeze-for"), std::string::npos);
   EXPECT_NE(refusal("--spawn --freeze-for 3s").find("--freeze-daemon-at"), std::string::npos);
+  EXPECT_EQ(refusal("--spawn --verify-redis redis://localhost"), "(accepted)");
+  EXPECT_NE(refusal("--spawn --verify-redis localhost").find("redis://"), std::string::npos);
+  EXPECT_NE(refusal("--target h:1 --verify-redis redis://localhost").find("--edges"),
+            std::string::npos);
   EXPECT_NE(refusal("--spawn --back-within 3s").find("--cut-all-at"), std::string::npos);
   const std::string freeze = "--freeze-daemon-at 3s --freeze-for 4s";
   EXPECT_NE(refusal("--target h:1 " + freeze).find("--pid"), std::string::npos);
