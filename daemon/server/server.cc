@@ -18,6 +18,7 @@
 #include "daemon/base/build_info.h"
 #include "daemon/base/log.h"
 #include "daemon/base/thread.h"
+#include "proto/frame.h"
 
 namespace pulsewheel {
 namespace {
@@ -156,8 +157,11 @@ void Server::make_mirror() {
 /// order.
 void Server::report_offline(std::vector<std::string> uids) {
   std::vector<std::vector<std::string>> by_home(shards_.size());
-  for (std::string& uid : uids)
+  for (std::string& uid : uids) {
+    // Others may write into the ring what they like.
+    if (uid.empty() || uid.size() > proto::kUidSizeMax) continue;
     by_home[home_shard_of(uid, facts_.hash_seed, shards_.size())].push_back(std::move(uid));
+  }
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     if (by_home[i].empty()) continue;
     shards_[i]->post([&shard = *shards_[i], users = std::move(by_home[i])] {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "daemon/base/check.h"
-#include "proto/frame.h"
 
 namespace pulsewheel {
 namespace {
@@ -302,7 +301,6 @@ std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now,
 }
 
 bool ShardCore::report_offline(std::string_view uid, MonoTime now) {
-  if (uid.empty() || uid.size() > proto::kUidSizeMax) return false;  // no user that a log knows
   if (registry_.find(uid, now).state == PresenceState::kOnline) return false;
   edges_.push({.uid = uid,
                .at = now,

@@ -150,8 +150,8 @@ class ShardCore {
   std::optional<std::size_t> kick(std::string_view uid, MonoTime now,
                                   MonoTime last_packet = MonoTime::min());
   /// A user whom no node held went offline, in the ring in Redis: an edge, with reason `timeout`
-  /// and without a last_seen. False, and no edge: the user is online here, and stays; or `uid` is
-  /// none.
+  /// and without a last_seen. False, and no edge: the user is online here, and stays. Requires a
+  /// uid as in LoginRequest.
   bool report_offline(std::string_view uid, MonoTime now);
   /// Takes over what PresenceRegistry::change() does, and another expiry budget.
   void change(const PresenceRegistry::Options& registry, std::size_t expiry_budget, MonoTime now);
