@@ -170,11 +170,13 @@ constexpr std::string_view kRemove = R"lua(
 local uids, values = read_users(2)
 if #uids == 0 then return {} end
 
--- Whether this node is among the owners in `held`, and the live ones but it.
+-- Whether this node, in this life of it or an earlier one, is among the owners in `held`, and the
+-- live ones but it.
 local function look_at(held)
   local is_ours, others = false, {}
   for owner in string.gmatch(held or '', '[^,]+') do
-    if owner == self then is_ours = true
+    local node, of_epoch = string.match(owner, '^([^:]*):(%d+)$')
+    if node == name and tonumber(of_epoch) <= tonumber(epoch) then is_ours = true
     elseif is_alive(owner) then others[#others + 1] = owner end
   end
   return is_ours, table.concat(others, ',')
@@ -320,6 +322,23 @@ redis.call('HSET', hand, 'second', string.format('%.0f', done),
 return {(done < second or part[1] ~= '0') and 1 or 0, late, now, refiled, claimed}
 )lua";
 
+// KEYS: slot, index, owners. ARGV: node name, then the users.
+constexpr std::string_view kUnfile = R"lua(
+local slot, index, owners = unpack(KEYS)
+local name = ARGV[1]
+local uids = {unpack(ARGV, 2)}
+if #uids == 0 then return 0 end
+local was = redis.call('HMGET', index, unpack(uids))
+local held = redis.call('HMGET', owners, unpack(uids))
+local leaving = {}
+for n, uid in ipairs(uids) do
+  local is_ours = string.find(',' .. (held[n] or ''), ',' .. name .. ':', 1, true)
+  if is_ours and was[n] ~= slot then leaving[#leaving + 1] = uid end
+end
+if #leaving == 0 then return 0 end
+return redis.call('SREM', slot, unpack(leaving))
+)lua";
+
 // KEYS: ring. ARGV: the slots' names.
 constexpr std::string_view kCreateRing = R"lua(
 if redis.call('EXISTS', KEYS[1]) == 0 then redis.call('RPUSH', KEYS[1], unpack(ARGV)) end
@@ -365,6 +384,10 @@ const RedisScript& remove_script() {
 const RedisScript& claim_script() {
   static const std::string source = join({kCommon, kLeases, kClaim});
   static const RedisScript script(source);
+  return script;
+}
+const RedisScript& unfile_script() {
+  static const RedisScript script(kUnfile);
   return script;
 }
 const RedisScript& create_ring_script() {
@@ -465,6 +488,14 @@ std::optional<RingClaim> RingClaim::parse(const RedisReply& reply) {
   for (const RedisReply& uid : parts.back().elements)
     claim.uids.push_back(uid.text);
   return claim;
+}
+
+RingCall RingScripts::unfile(std::string_view slot, std::span<const std::string_view> uids) const {
+  PULSEWHEEL_CHECK(uids.size() <= kRingBatchMax);
+  const RingNames& names = layout_.names();
+  RingCall call{&unfile_script(), {std::string(slot), names.index, names.owners()}, {node_.name}};
+  call.args.insert(call.args.end(), uids.begin(), uids.end());
+  return call;
 }
 
 RingCall RingScripts::lease(std::chrono::milliseconds length) const {

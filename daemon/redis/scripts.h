@@ -95,8 +95,9 @@ class RingScripts {
   [[nodiscard]] RingCall move(std::span<const RingMove> users) const;
   /// The same, with an online edge for each who was not in the ring.
   [[nodiscard]] RingCall add(std::span<const RingAdd> users) const;
-  /// Takes this node off the users' owners. When no live node is left, and the slot is still the
-  /// one of the deadline in the ring, the user leaves it with an offline edge.
+  /// Takes this node off the users' owners, also as what an earlier life of it has left. When no
+  /// live node is left, and the slot is still the one of the deadline in the ring, the user leaves
+  /// it with an offline edge.
   [[nodiscard]] RingCall remove(std::span<const RingRemove> users) const;
 
   /// Moves the ring's hand, by one slot at most, and takes those out of the ring, each with one
@@ -113,6 +114,11 @@ class RingScripts {
   /// slot or after a jump of Redis' TIME, users without a deadline get kUnownedLife from now. Whom
   /// a live node holds comes round again each second until that node has moved or removed them.
   [[nodiscard]] RingCall claim(std::size_t members = kRingBatchMax) const;
+
+  /// Takes those users out of a slot whom this node holds and whose index names another one: what a
+  /// script that failed half-way has left. At most kRingBatchMax; answers how many it were.
+  [[nodiscard]] RingCall unfile(std::string_view slot,
+                                std::span<const std::string_view> uids) const;
 
   /// Takes or refreshes this node's lease for `length`. Answers the epoch that holds it: another
   /// than ours is another process of this name.

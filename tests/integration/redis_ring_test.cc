@@ -183,6 +183,27 @@ TEST_F(RedisRingTest, ReplacesItsOwnEarlierEpoch) {
   EXPECT_EQ(hash(names_.owners()).at("alice"), "b:9,a:6");
 }
 
+TEST_F(RedisRingTest, RemovesWhatAnEarlierLifeOfItHasLeft) {
+  const RingScripts restarted(layout_, {"a", 6}, kStreamEntries);
+  add(a_, "alice");
+  EXPECT_EQ(remove(restarted, "alice"), RingOutcome::kRemoved);
+  EXPECT_THAT(by_sets(), IsEmpty());
+}
+
+TEST_F(RedisRingTest, UnfilesOnlyWhomItHoldsAndWhoAreFiledElsewhere) {
+  add(a_, "alice", 20s);
+  add(b_, "bob", 20s);
+  const std::string slot = hash("timeline-index").at("alice");
+  const std::string other = slot == "slot-0" ? "slot-1" : "slot-0";
+  for (const char* uid : {"alice", "bob", "php"})
+    redis_.command({"SADD", other, uid});
+  const std::vector<std::string_view> uids{"alice", "bob", "php"};
+  EXPECT_EQ(run(a_.unfile(slot, uids)).integer, 0);
+  EXPECT_EQ(run(a_.unfile(other, uids)).integer, 1);
+  EXPECT_EQ(redis_.command({"SISMEMBER", other, "alice"}).integer, 0);
+  EXPECT_EQ(redis_.command({"SCARD", other}).integer, 2);
+}
+
 TEST_F(RedisRingTest, KeepsAUserWhomPhpHasRefreshed) {
   add(a_, "alice", 5s);
   log_in_by_php("alice", 20);
