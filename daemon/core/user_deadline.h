@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "daemon/base/ids.h"
 #include "daemon/base/time.h"
 
 namespace pulsewheel {
@@ -17,9 +19,22 @@ struct UserDeadline {
   MonoTime last_seen;    // the newest packet that the home shard knows of
 };
 
+/// A stretch of a shard's user slots, see PresenceRegistry::list_deadlines().
+struct RosterPart {
+  ShardIndex shard = 0;
+  std::uint32_t first_slot = 0;
+  std::uint32_t next_slot = 0;
+  bool more = false;  // there are slots behind it
+};
+
 /// Deadlines with their uids in one buffer. Moved from thread to thread whole.
 class DeadlineBatch {
  public:
+  /// Makes of what has changed a list of all users in a part of the slots, for whoever asked for
+  /// it. Such a batch may be empty.
+  void mark_as(const RosterPart& part) noexcept { roster_ = part; }
+  [[nodiscard]] const std::optional<RosterPart>& roster() const noexcept { return roster_; }
+
   /// Copies `user` and its uid. Amortised O(uid length). Where memory runs out std::bad_alloc is
   /// thrown and nothing has changed.
   void push(const UserDeadline& user);
@@ -38,6 +53,7 @@ class DeadlineBatch {
   };
   std::vector<Record> records_;
   std::string uids_;
+  std::optional<RosterPart> roster_;
 };
 
 }  // namespace pulsewheel

@@ -32,7 +32,8 @@ void Sequencer::stop() {
 
 bool Sequencer::submit(ShardIndex shard, EdgeBatch&& batch, DeadlineBatch&& deadlines) {
   PULSEWHEEL_CHECK(shard < lanes_.size());
-  if (batch.empty() && deadlines.empty()) return true;
+  const bool has_deadlines = !deadlines.empty() || deadlines.roster();
+  if (batch.empty() && !has_deadlines) return true;
   Lane& lane = *lanes_[shard];
   const std::size_t edges = batch.size();
   const std::size_t moved = deadlines.size();
@@ -51,7 +52,7 @@ bool Sequencer::submit(ShardIndex shard, EdgeBatch&& batch, DeadlineBatch&& dead
     }
   }
   lane.dropped.add(edges);
-  lane.deadlines_lost = lane.deadlines_lost || moved > 0;
+  lane.deadlines_lost = lane.deadlines_lost || has_deadlines;
   return false;
 }
 
@@ -95,10 +96,11 @@ void Sequencer::hand_on(Lane& lane, const std::shared_ptr<Submission>& submissio
       sink->on_edges(batch);
     lane.taken.add(edges);
   }
-  if (const std::size_t deadlines = submission->deadlines.size(); deadlines > 0) {
+  const DeadlineBatch& deadlines = submission->deadlines;
+  if (!deadlines.empty() || deadlines.roster()) {
     for (EdgeSink* sink : sinks_)
-      sink->on_deadlines({submission, &submission->deadlines});
-    lane.deadlines_taken.add(deadlines);
+      sink->on_deadlines({submission, &deadlines});
+    lane.deadlines_taken.add(deadlines.size());
   }
 }
 

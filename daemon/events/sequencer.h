@@ -42,7 +42,8 @@ class EdgeSink {
   virtual void on_edges(const SequencedBatch& batch) = 0;
   virtual void on_gap(const SequenceGap& gap) = 0;
   /// Users of a shard whose deadline has changed, who are online behind all edges of the shard
-  /// that came before. Never empty. For those who mirror; others ignore it.
+  /// that came before; or a part of its roster, for whoever asked for it. Empty at most in the
+  /// latter case. For those who mirror; others ignore it.
   virtual void on_deadlines(const std::shared_ptr<const DeadlineBatch>& /*deadlines*/) {}
   /// Changed deadlines were dropped, because a shard had too much in flight.
   virtual void on_deadlines_lost() {}

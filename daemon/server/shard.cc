@@ -316,6 +316,19 @@ bool Shard::report_offline(std::string_view uid) {
   return core_.report_offline(uid, MonoClock::now());
 }
 
+void Shard::list_users(std::uint32_t first_slot, std::size_t slots) {
+  do {
+    hand_on_edges();
+  } while (core_.registry().deadlines_changed());
+  RosterPart part{
+      .shard = options_.index, .first_slot = first_slot, .next_slot = first_slot, .more = false};
+  DeadlineBatch users;
+  part.more = core_.registry().list_deadlines(&part.next_slot, slots, users);
+  users.mark_as(part);
+  // A part that is lost is told to the sinks as lost deadlines, and asked for again.
+  static_cast<void>(sequencer_.submit(options_.index, {}, std::move(users)));
+}
+
 // --- Connections --------------------------------------------------------------------------------
 
 std::uint16_t Shard::bind(const boost::asio::ip::tcp::endpoint& endpoint) {

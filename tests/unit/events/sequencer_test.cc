@@ -77,6 +77,18 @@ TEST(SequencerTest, FirstEdgeOfAnEpochHasSeqOne) {
   EXPECT_EQ(sink.batches[0].epoch, 7U);
 }
 
+TEST(SequencerTest, AnEmptyPartOfARosterIsHandedOnToo) {
+  RecordingSink sink;
+  Sequencer sequencer(options_for(1));
+  sequencer.start({&sink});
+  DeadlineBatch part;
+  part.mark_as({.shard = 0, .first_slot = 0, .next_slot = 8, .more = true});
+  EXPECT_TRUE(sequencer.submit(0, {}, std::move(part)));
+  EXPECT_TRUE(sequencer.submit(0, {}, DeadlineBatch{}));
+  sequencer.stop();
+  EXPECT_EQ(sink.edges_before_deadlines.size(), 1U);
+}
+
 TEST(SequencerTest, NumbersRunOnThroughBatchesOfAShard) {
   RecordingSink sink;
   Sequencer sequencer(options_for(1));
