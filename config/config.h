@@ -123,6 +123,7 @@ struct Config {
     Duration command_timeout = std::chrono::seconds{5};
     std::uint32_t batch_max = 256;        // users
     std::uint32_t queue_max = 1'000'000;  // changes
+    std::uint32_t repair_rate = 20'000;   // users per second
 
     friend bool operator==(const Redis&, const Redis&) = default;
   };

@@ -337,6 +337,10 @@ constexpr Key<Config> kSectionKeys[] = {
         "redis.queue_max", IntegerKind{1'000, 100 * kMillion}, kOnRestart,
         "Changes that may wait for a slow Redis, at most one deadline and the edges of each user. "
         "What comes beyond it is dropped, counted and repaired later; presence itself goes on."),
+    key<&C::redis, &C::Redis::repair_rate>(
+        "redis.repair_rate", IntegerKind{100, 10 * kMillion}, kOnRestart,
+        "Users compared with Redis in a second, after a connection was made, data were flushed or "
+        "something was lost."),
 
     key<&C::log, &C::Log::level>("log.level", ChoiceKind{kLogLevelNames}, kOnReload,
                                  "The least severe lines that are written."),

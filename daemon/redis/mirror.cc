@@ -1,5 +1,6 @@
 #include "daemon/redis/mirror.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -11,8 +12,11 @@ namespace pulsewheel {
 
 namespace asio = boost::asio;
 
-RedisMirror::RedisMirror(const MirrorOptions& options)
-    : work_(io_.get_executor()), link_(io_, options), users_max_(options.queue.changes_max) {}
+RedisMirror::RedisMirror(const MirrorOptions& options, RosterSource& rosters)
+    : work_(io_.get_executor()),
+      link_(io_, options, rosters),
+
+      users_max_(std::max(options.queue.changes_max, kUsersMin)) {}
 
 RedisMirror::~RedisMirror() {
   stop();
@@ -103,7 +107,7 @@ void RedisMirror::take_news() {
     if (!news) break;
     users_taken_.add(news->users());
     if (news->edges) link_.take_edges(*news->edges, news->handed_over);
-    if (news->deadlines) link_.take_deadlines(*news->deadlines, news->handed_over);
+    if (news->deadlines) link_.take_deadlines(news->deadlines, news->handed_over);
   }
   if (ring_.size() > 0) wake();
   link_.pump();

@@ -26,7 +26,8 @@ namespace pulsewheel {
 /// ring, and what does not fit is counted, and found by the next repair.
 class RedisMirror {
  public:
-  explicit RedisMirror(const MirrorOptions& options);
+  /// `rosters` is asked on the mirror's thread, and outlives it.
+  RedisMirror(const MirrorOptions& options, RosterSource& rosters);
   /// stop().
   ~RedisMirror();
   RedisMirror(const RedisMirror&) = delete;
@@ -64,6 +65,8 @@ class RedisMirror {
 
   /// Batches on their way: a second of rounds of many shards.
   static constexpr std::size_t kBatchesMax = 8'192;
+  /// Users on their way, at the least: parts of rosters have to come through beside the news.
+  static constexpr std::size_t kUsersMin = 65'536;
   /// Batches taken in one go before what is to be sent is sent.
   static constexpr std::size_t kBatchesPerGo = 64;
   /// What a slow Redis may hold up the end of the daemon.

@@ -20,6 +20,9 @@ struct MirrorCounters {
   Counter batches;         // calls of scripts that did it
   Counter lost_edges;      // edges that the stream will not have
   Counter lost_deadlines;  // times that changed deadlines were lost on the way
+  Counter repairs;         // runs that came to their end
+  Counter repaired;        // what they found, in sum
+  Gauge differences;       // what the last one found
   Counter rejected;        // changes that Redis did not take and that are left to a repair
   DurationHistogram lag{
       RedisCounters::kRoundTripBounds};  // from the shards' hand-over to the reply

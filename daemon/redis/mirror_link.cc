@@ -37,13 +37,15 @@ std::string to_line(const RedisReply& reply) {
 
 }  // namespace
 
-MirrorLink::MirrorLink(boost::asio::io_context& io, MirrorOptions options)
+MirrorLink::MirrorLink(boost::asio::io_context& io, MirrorOptions options, RosterSource& rosters)
     : options_(std::move(options)),
       scripts_(options_.layout, options_.node, options_.stream_entries_max),
       lease_key_(options_.layout.names().node(options_.node.name)),
       epoch_(std::to_string(options_.node.epoch)),
       queue_(options_.queue),
       client_(io, client_options(options_)),
+      repair_(io, options_.repair, scripts_, client_, queue_, rosters, counters_,
+              [this] { pump(); }),
       tick_timer_(io),
       stop_timer_(io) {
   if (options_.shared) hand_.emplace(io, client_, scripts_, options_.on_claimed);
@@ -84,6 +86,7 @@ void MirrorLink::on_tick() {
   paused_ = false;
   if (phase_ == Phase::kJoined) check_lease();
   if (phase_ == Phase::kRefused) join();
+  repair_.on_tick();
   pump();
 }
 
@@ -100,10 +103,10 @@ void MirrorLink::join() {
 
 void MirrorLink::on_ring(const RedisReply& reply) {
   if (!reply.is_array()) return refuse(to_line(reply));
-  std::vector<std::string> slots;
+  slots_.clear();
   for (const RedisReply& slot : reply.elements)
-    slots.push_back(slot.text);
-  if (const auto problem = options_.layout.problem_of(slots)) return refuse(*problem);
+    slots_.push_back(slot.text);
+  if (const auto problem = options_.layout.problem_of(slots_)) return refuse(*problem);
   check_lease();
 }
 
@@ -152,6 +155,8 @@ void MirrorLink::joined() {
   if (!refusal_.empty()) log::info("redis_ring", "the ring in Redis can be written again");
   refusal_.clear();
   if (const auto warning = options_.layout.warning()) log::warn("redis_ring", "{}", *warning);
+  repair_.request();
+  repair_.activate(slots_);
   if (hand_ && !hand_is_left_) hand_->start();
   pump();
 }
@@ -181,6 +186,7 @@ void MirrorLink::refuse_name(const std::string& holder) {
 }
 
 void MirrorLink::set_phase(Phase phase) noexcept {
+  if (phase_ == Phase::kJoined && phase != Phase::kJoined) repair_.deactivate();
   phase_ = phase;
   if (hand_ && phase != Phase::kJoined) hand_->stop();
   counters_.joined.set(phase == Phase::kJoined ? 1 : 0);
@@ -193,21 +199,30 @@ void MirrorLink::take_edges(const EdgeBatch& edges, MonoTime handed_over) {
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const Edge edge = edges.at(i);
     if (edge.last_seen == kLastSeenUnknown) continue;  // it was the hand who told
-    // In a shared ring a node that stops leaves its users to the others' hands: who comes back to
-    // one of these before the deadline has been online all the time.
-    if (options_.shared && edge.reason == EdgeReason::kShutdown) continue;
+    repair_.note_edge(edge.uid);
+    if (edge.reason == EdgeReason::kShutdown) {
+      repair_.deactivate();  // who is not in memory any more need not be offline
+      // In a shared ring a node that stops leaves its users to the others' hands: who comes back to
+      // one of these before the deadline has been online all the time.
+      if (options_.shared) continue;
+    }
     const bool taken =
         edge.kind == EdgeKind::kOnline
             ? queue_.add(edge.uid, edge.reason, edge.last_seen + options_.timeout, handed_over)
             : queue_.remove(edge.uid, edge.reason, handed_over);
-    if (!taken) counters_.lost_edges.add();
+    if (taken) continue;
+    counters_.lost_edges.add();
+    repair_.request();
   }
 }
 
-void MirrorLink::take_deadlines(const DeadlineBatch& deadlines, MonoTime handed_over) {
+void MirrorLink::take_deadlines(const std::shared_ptr<const DeadlineBatch>& deadlines,
+                                MonoTime handed_over) {
+  if (deadlines->roster()) return repair_.take_roster(deadlines);
   bool lost = false;
-  for (std::size_t i = 0; i < deadlines.size(); ++i) {
-    const UserDeadline user = deadlines.at(i);
+  for (std::size_t i = 0; i < deadlines->size(); ++i) {
+    const UserDeadline user = deadlines->at(i);
+    repair_.note_deadline(user);
     lost = !queue_.move(user.uid, user.deadline, handed_over) || lost;
   }
   if (lost) take_loss();
@@ -215,6 +230,7 @@ void MirrorLink::take_deadlines(const DeadlineBatch& deadlines, MonoTime handed_
 
 void MirrorLink::take_loss() {
   counters_.lost_deadlines.add();
+  repair_.request();
 }
 
 // --- Rounds -------------------------------------------------------------------------------------
@@ -331,6 +347,7 @@ void MirrorLink::lose(const std::vector<MirrorChange>& changes) {
   counters_.rejected.add(changes.size());
   counters_.lost_edges.add(
       static_cast<std::uint64_t>(std::count_if(changes.begin(), changes.end(), is_edge)));
+  repair_.request();
 }
 
 void MirrorLink::update_gauges() noexcept {
@@ -347,6 +364,7 @@ void MirrorLink::leave_hand() {
 
 void MirrorLink::stop(MonoTime deadline, std::function<void()> done) {
   leave_hand();
+  repair_.deactivate();
   stopping_ = true;
   on_stopped_ = std::move(done);
   stop_timer_.expires_at(deadline);

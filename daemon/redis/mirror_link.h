@@ -19,9 +19,11 @@
 #include "daemon/core/user_deadline.h"
 #include "daemon/redis/mirror_counters.h"
 #include "daemon/redis/mirror_queue.h"
+#include "daemon/redis/mirror_repair.h"
 #include "daemon/redis/redis_client.h"
 #include "daemon/redis/ring_hand.h"
 #include "daemon/redis/ring_layout.h"
+#include "daemon/redis/roster_source.h"
 #include "daemon/redis/scripts.h"
 
 namespace pulsewheel {
@@ -34,6 +36,7 @@ struct MirrorOptions {
   std::uint64_t stream_entries_max = 1'000'000;
   std::size_t batch_max = kRingBatchMax;  // users in one call of a script; at most kRingBatchMax
   MirrorQueue::Options queue;
+  MirrorRepair::Options repair;
   /// How long a user counts as online from a login on, until the exact deadline comes behind it.
   Duration timeout = std::chrono::seconds{30};
 
@@ -56,8 +59,8 @@ struct MirrorOptions {
 /// line of 20 ms.)
 class MirrorLink {
  public:
-  /// Opens nothing but what the io_context needs for a timer. The io_context outlives the link.
-  MirrorLink(boost::asio::io_context& io, MirrorOptions options);
+  /// Opens nothing but what the io_context needs for a timer. Both outlive the link.
+  MirrorLink(boost::asio::io_context& io, MirrorOptions options, RosterSource& rosters);
   MirrorLink(const MirrorLink&) = delete;
   MirrorLink& operator=(const MirrorLink&) = delete;
 
@@ -72,9 +75,9 @@ class MirrorLink {
   /// `done`, once.
   void stop(MonoTime deadline, std::function<void()> done);
 
-  // News of the shards. The batches need to live for the call only.
+  // News of the shards, in its order.
   void take_edges(const EdgeBatch& edges, MonoTime handed_over);
-  void take_deadlines(const DeadlineBatch& deadlines, MonoTime handed_over);
+  void take_deadlines(const std::shared_ptr<const DeadlineBatch>& deadlines, MonoTime handed_over);
   /// Some news was lost on the way here.
   void take_loss();
   /// Sends what can be sent. After the news of one go.
@@ -150,14 +153,16 @@ class MirrorLink {
   MirrorQueue queue_;
   RedisClient client_;
   std::optional<RingPoller> hand_;
+  MirrorRepair repair_;
   Timer tick_timer_;
   Timer stop_timer_;
 
   Phase phase_ = Phase::kDown;
-  std::string refusal_;           // the last one that was logged
-  bool lease_was_there_ = false;  // in the answer before that of the lease
-  std::size_t calls_open_ = 0;    // of the round
-  bool paused_ = false;           // no round before the next tick
+  std::vector<std::string> slots_;  // of the ring, as found
+  std::string refusal_;             // the last one that was logged
+  bool lease_was_there_ = false;    // in the answer before that of the lease
+  std::size_t calls_open_ = 0;      // of the round
+  bool paused_ = false;             // no round before the next tick
   bool hand_is_left_ = false;
   bool has_held_name_ = false;
   std::optional<MonoTime> name_in_use_since_;  // until it is ours

@@ -8,6 +8,8 @@
 namespace pulsewheel {
 namespace {
 
+constexpr std::size_t kUidBytesMax = 128;
+
 /// Of a change beside the uid's own bytes: its node, and the user's entry with its share of the
 /// table.
 constexpr std::size_t kChangeBytes =
@@ -84,6 +86,14 @@ void MirrorQueue::give_back(MirrorChange&& change) {
   bytes_ += bytes_of(change.uid);
   changes_.push_front(std::move(change));
   last_.try_emplace(changes_.front().uid, changes_.begin());
+}
+
+std::size_t MirrorQueue::room() const noexcept {
+  const auto left = [](std::size_t bound, std::size_t used) {
+    return bound - std::min(bound, used);
+  };
+  return std::min(left(options_.changes_max, changes_.size()),
+                  left(options_.bytes_max, bytes_) / (kChangeBytes + kUidBytesMax));
 }
 
 std::size_t MirrorQueue::bytes_of(std::string_view uid) noexcept {

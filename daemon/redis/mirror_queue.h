@@ -62,6 +62,8 @@ class MirrorQueue {
   [[nodiscard]] bool holds(std::string_view uid) const { return last_.contains(uid); }
   [[nodiscard]] bool empty() const noexcept { return changes_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return changes_.size(); }
+  /// Changes that it can still take, whatever their uids.
+  [[nodiscard]] std::size_t room() const noexcept;
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
   /// What take() looks at, in changes for each that it may take: those of users who are in the

@@ -289,6 +289,15 @@ void append_redis_mirror(const RedisMirror& mirror, Families& out) {
   out.push_back(counter_family("pulsewheel_redis_dropped_batches_total",
                                "Batches of news that did not fit into the way to the mirror.",
                                mirror.dropped_batches()));
+  out.push_back(gauge_family("pulsewheel_redis_differences",
+                             "Differences from memory that the last comparison with Redis found.",
+                             static_cast<double>(counters.differences.value())));
+  out.push_back(counter_family("pulsewheel_redis_repaired_total",
+                               "Differences that comparisons have found and repaired.",
+                               counters.repaired.value()));
+  out.push_back(counter_family("pulsewheel_redis_repairs_total",
+                               "Comparisons with Redis that came to their end.",
+                               counters.repairs.value()));
   out.push_back(counter_family("pulsewheel_redis_rejected_changes_total",
                                "Changes that Redis would not take, left to a repair.",
                                counters.rejected.value()));

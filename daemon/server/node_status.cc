@@ -30,6 +30,8 @@ nlohmann::json redis_status(const RedisMirror* mirror) {
           {"connection", to_string(mirror->client_state())},
           {"writing", counters.joined.value() == 1},
           {"queued", counters.queued.value()},
+          {"repairs", counters.repairs.value()},
+          {"differences", counters.differences.value()},
           {"lost_edges", counters.lost_edges.value() + mirror->dropped_edges()}};
 }
 

@@ -18,4 +18,9 @@ void RedisSink::on_deadlines_lost() {
   mirror_.offer_loss(0);
 }
 
+void ShardRosters::ask(ShardIndex shard, std::uint32_t first_slot, std::size_t slots) {
+  Shard& asked = *shards_[shard];
+  asked.post([&asked, first_slot, slots] { asked.list_users(first_slot, slots); });
+}
+
 }  // namespace pulsewheel

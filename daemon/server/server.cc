@@ -149,7 +149,11 @@ void Server::make_mirror() {
   options.on_name_in_use = [this](const std::string& what) {
     boost::asio::post(io_, [this, what] { give_up({ExitCode::kUnavailable, what}); });
   };
-  mirror_ = std::make_unique<RedisMirror>(options);
+  std::vector<Shard*> shards;
+  for (auto& shard : shards_)
+    shards.push_back(shard.get());
+  rosters_ = std::make_unique<ShardRosters>(std::move(shards));
+  mirror_ = std::make_unique<RedisMirror>(options, *rosters_);
   redis_sink_ = std::make_unique<RedisSink>(*mirror_);
 }
 

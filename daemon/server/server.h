@@ -101,8 +101,9 @@ class Server final : private ShardObserver {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_limit_;
   std::unique_ptr<EventLog> event_log_;
-  std::optional<StartError> failure_;    // why this node ends by itself
-  std::unique_ptr<RedisMirror> mirror_;  // null with redis.mode = "off"
+  std::optional<StartError> failure_;      // why this node ends by itself
+  std::unique_ptr<ShardRosters> rosters_;  // null with redis.mode = "off", as the next two
+  std::unique_ptr<RedisMirror> mirror_;
   std::unique_ptr<RedisSink> redis_sink_;
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<NodeStatus> status_;

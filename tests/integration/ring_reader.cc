@@ -1,5 +1,6 @@
 #include "tests/integration/ring_reader.h"
 
+#include <cstdlib>
 #include <set>
 
 #include "daemon/redis/ring_layout.h"
@@ -63,7 +64,7 @@ Ring read_ring(const RedisServer& redis) {
       ring.faults.push_back(uid + " has no deadline");
       continue;
     }
-    user.deadline_ms = std::stoll(deadline->second);
+    user.deadline_ms = std::strtoll(deadline->second.c_str(), nullptr, 10);
     user.remaining_ms = user.deadline_ms - now_ms;
     if (slots[layout.slot_of(std::chrono::milliseconds{user.deadline_ms})] != slot) {
       ring.faults.push_back(uid + " is in a slot that is not that of its deadline: " + slot);

@@ -78,6 +78,7 @@ const std::map<std::string, std::string>& other_values() {
       {"redis.command_timeout", "1s"},
       {"redis.batch_max", "1"},
       {"redis.queue_max", "1000"},
+      {"redis.repair_rate", "100"},
       {"log.level", "error"},
       {"log.format", "json"},
       {"log.destination", "/var/log/pulsewheel.log"},

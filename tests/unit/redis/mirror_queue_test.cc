@@ -146,6 +146,7 @@ TEST(MirrorQueueTest, AFullOneRefusesWhatIsNewAndTakesWhatJoins) {
   EXPECT_TRUE(queue.move("bob", at(1), at(0)));
   EXPECT_FALSE(queue.move("carol", at(1), at(0)));
   EXPECT_FALSE(queue.holds("carol"));
+  EXPECT_EQ(queue.room(), 0U);
   EXPECT_TRUE(queue.move("bob", at(3), at(0)));
   EXPECT_THAT(take(queue), ElementsAre("=alice@1", "=bob@3"));
 }
