@@ -136,6 +136,11 @@ void MirrorLink::take_lease() {
   const auto on_taken = [this](std::error_code ec, const RedisReply& reply) {
     if (!ec) on_lease(lease_was_there_, reply);
   };
+  const auto on_stream = [this](std::error_code ec, const RedisReply& reply) {
+    if (!ec) stream_was_there_ = reply.integer == 1;
+  };
+  const std::string stream = options_.layout.names().events();
+  if (options_.shared && client_.submit({"EXISTS", stream}, on_stream)) return;
   if (client_.submit({"GET", lease_key_}, on_holder)) return;
   if (call(client_, scripts_.lease(kLease), on_taken)) return;
 }
@@ -144,10 +149,23 @@ void MirrorLink::on_lease(bool was_there, const RedisReply& reply) {
   if (!reply.is_string()) return refuse(to_line(reply));
   if (reply.text != epoch_) return refuse_name(reply.text);
   has_held_name_ = true;
+  note_lease(was_there);
   if (phase_ == Phase::kJoining) return joined();
   if (phase_ != Phase::kJoined || was_there) return;
   log::warn("redis_emptied", "Redis has forgotten this node: its data were flushed or replaced");
   join();
+}
+
+/// While the lease was gone, others took this node for gone: whom they took out of the ring, with
+/// an edge, comes back with one. Not so where all data are gone.
+void MirrorLink::note_lease(bool was_there) {
+  const bool lapsed = is_lease_doubtful();
+  leased_at_ = MonoClock::now();
+  if (!was_there) announces_ = lapsed && stream_was_there_;
+}
+
+bool MirrorLink::is_lease_doubtful() const noexcept {
+  return options_.shared && leased_at_ && MonoClock::now() - *leased_at_ > kLease - kTick / 2;
 }
 
 void MirrorLink::joined() {
@@ -236,6 +254,8 @@ void MirrorLink::take_loss() {
 // --- Rounds -------------------------------------------------------------------------------------
 
 void MirrorLink::pump() {
+  // Held up for so long that others may have taken over: what they did has to be known first.
+  if (phase_ == Phase::kJoined && is_lease_doubtful()) join();
   if (phase_ == Phase::kJoined && calls_open_ == 0 && !paused_ && !queue_.empty()) start_round();
   update_gauges();
   end_if_drained();
@@ -288,9 +308,13 @@ RingCall MirrorLink::call_of(Kind kind, const std::vector<MirrorChange>& changes
         break;
     }
   }
-  if (kind == Kind::kMove) return scripts_.move(moves);
-  if (kind == Kind::kAdd) return scripts_.add(adds);
-  return scripts_.remove(removes);
+  if (kind == Kind::kMove && !announces_) return scripts_.move(moves);
+  if (kind == Kind::kMove) {
+    for (const RingMove& user : moves)
+      adds.push_back({user.uid, user.remaining, to_string(EdgeReason::kLogin)});
+  }
+  if (kind == Kind::kRemove) return scripts_.remove(removes);
+  return scripts_.add(adds);
 }
 
 void MirrorLink::on_answer(Kind kind, const Changes& changes, std::error_code ec,

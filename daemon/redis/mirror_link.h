@@ -123,6 +123,8 @@ class MirrorLink {
   void take_lease();
   void on_first_holder(const RedisReply& reply);
   void on_lease(bool was_there, const RedisReply& reply);
+  void note_lease(bool was_there);
+  [[nodiscard]] bool is_lease_doubtful() const noexcept;
   void joined();
   void refuse(const std::string& why);
   void refuse_name(const std::string& holder);
@@ -163,6 +165,9 @@ class MirrorLink {
   bool lease_was_there_ = false;    // in the answer before that of the lease
   std::size_t calls_open_ = 0;      // of the round
   bool paused_ = false;             // no round before the next tick
+  bool stream_was_there_ = false;   // in the answer before that of the lease
+  std::optional<MonoTime> leased_at_;
+  bool announces_ = false;  // who is missing in the ring was taken out of it
   bool hand_is_left_ = false;
   bool has_held_name_ = false;
   std::optional<MonoTime> name_in_use_since_;  // until it is ours

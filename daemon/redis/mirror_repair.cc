@@ -326,7 +326,7 @@ void MirrorRepair::on_owners(const RedisReply& page) {
     if (alive_.contains(hash_of(uid)) || queue_.holds(uid)) continue;
     if (is_held_by(owners, scripts_.node())) {
       take_out(uid);
-    } else {
+    } else if (!options_.leaves_earlier_lives) {
       left_over.push_back(uid);
     }
   }

@@ -48,6 +48,9 @@ class MirrorRepair {
   struct Options {
     std::uint64_t users_per_second = 20'000;  // looked at, and at most so many changed
     std::uint64_t seed = 0;                   // of the hashes of uids
+    /// In a shared ring, whom only an earlier life of this node holds is the hand's: it tells an
+    /// event log, too.
+    bool leaves_earlier_lives = false;
   };
 
   /// All of them outlive it. `pump` is called when there is something in the queue.

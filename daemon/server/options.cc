@@ -207,9 +207,11 @@ MirrorOptions mirror_options(const Config& config, const NodeFacts& facts) {
   options.stream_entries_max = redis.stream_max;
   options.batch_max = redis.batch_max;
   options.queue.changes_max = redis.queue_max;
-  options.repair = {.users_per_second = redis.repair_rate, .seed = facts.hash_seed};
-  options.timeout = config.presence.timeout;
   options.shared = redis.mode == Config::Redis::Mode::kShared;
+  options.repair = {.users_per_second = redis.repair_rate,
+                    .seed = facts.hash_seed,
+                    .leaves_earlier_lives = options.shared};
+  options.timeout = config.presence.timeout;
   return options;
 }
 

@@ -118,6 +118,42 @@ TEST(RedisSharedTest, ANodeThatStopsLeavesItsUsersToTheOthers) {
   EXPECT_TRUE(read_ring(redis).users.contains("alice"));
 }
 
+TEST(RedisSharedTest, ANodeThatWasHeldUpBringsBackWhomTheOthersTookOut) {
+  const RedisServer redis;
+  const Daemon first(sharing(redis, "n1", {"presence.timeout=2s"}));
+  const Daemon second(sharing(redis, "n2"));
+  ASSERT_TRUE(joins(first) && joins(second));
+  Client alice(first.port());
+  alice.login("alice");
+  ASSERT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
+  first.signal(SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return read_edges(redis).size() == 2; }));
+  EXPECT_THAT(read_edges(redis), ElementsAre("online alice login", "offline alice timeout"));
+  EXPECT_EQ(read_stream(redis)[1].node, "n2");
+  alice.send_keepalive();  // lies unread, and proves that she is there
+  first.signal(SIGCONT);
+  while (read_edges(redis).size() < 3)
+    keep_alive(alice, seconds{1});
+  EXPECT_EQ(read_edges(redis)[2], "online alice login");
+  EXPECT_EQ(read_stream(redis)[2].node, "n1");
+  EXPECT_EQ(first.edges().size(), 1U);  // for this node she was online all the time
+}
+
+TEST(RedisSharedTest, AnEmptiedRedisMakesNoEdges) {
+  const RedisServer redis;
+  const Daemon first(sharing(redis, "n1"));
+  const Daemon second(sharing(redis, "n2"));
+  ASSERT_TRUE(joins(first) && joins(second));
+  Client alice(first.port());
+  alice.login("alice");
+  Client bob(second.port());
+  bob.login("bob");
+  ASSERT_TRUE(eventually([&] { return read_ring(redis).users.size() == 2; }));
+  redis.command({"FLUSHALL"});
+  ASSERT_TRUE(eventually([&] { return read_ring(redis).users.size() == 2; }));
+  EXPECT_THAT(read_edges(redis), IsEmpty());
+}
+
 TEST(RedisSharedTest, ANodeWithAWrongClockDoesNoHarm) {
   const RedisServer redis;
   ShiftedWallClock clock;
