@@ -111,10 +111,11 @@ Judge::Window Judge::window_of(std::uint32_t user) noexcept {
   add_logout(users_[user], window);
   for (const Session& session : sessions_of(user)) {
     if (session.state == State::kNone) continue;
-    // Any session that may have been the last one to run out: of two packets that are read at
-    // nearly the same time, nobody here knows which one was first.
+    // Any session that may have been the last one to end: the daemon drops one that ran out up to
+    // so much later, and of two packets read at nearly the same time it took either one first.
     const MonoTime deadline = arrival_of(session.last.after, window.stalled) + session.timeout;
-    if (deadline >= window.low - rules_.slack) window.reasons |= reasons_of(session);
+    const Due due = due_of(deadline, window.stalled);
+    if (due.base + due.in_time >= window.low) window.reasons |= reasons_of(session);
   }
   // Of two possible deadlines nobody can say by how much an edge missed the right one.
   if (doubtful) window.by_silence = false;
@@ -125,10 +126,10 @@ void Judge::add_logout(const User& user, Window& window) const noexcept {
   if (!user.has_ended) return;
   window.due = true;
   window.low = std::max(window.low, user.ended.before);
-  if (user.ended.after >= window.low - rules_.slack) {
+  const MonoTime base = arrival_of(user.ended.after, window.stalled);
+  if (base >= window.low - rules_.slack) {
     window.reasons |= bit(user.ended_by_close ? Reason::kDisconnect : Reason::kLogout);
   }
-  const MonoTime base = arrival_of(user.ended.after, window.stalled);
   if (base <= window.base) return;
   // Another session that ran out just before may not have been dropped yet.
   const Due others = due_of(window.base, window.stalled);
@@ -212,7 +213,7 @@ void Judge::logout_sent(std::uint32_t session, Stamp stamp) {
 
 void Judge::logout_answered(std::uint32_t session) noexcept {
   User& user = users_[user_of(session)];
-  user.ended_answered = user.has_ended && !user.ended_by_close;
+  user.ended_answered = user.has_ended && !user.ended_by_close && user.ended_session == session;
 }
 
 void Judge::closed(std::uint32_t session, Stamp stamp) {
@@ -233,7 +234,12 @@ void Judge::end_session(std::uint32_t session, Stamp stamp, bool by_close) noexc
   const std::uint32_t user = user_of(session);
   note_gap(user, stamp.before);
   sessions_[session].state = State::kNone;
+  for (Session& other : sessions_of(user)) {
+    // Of what two connections send, nobody promises an order: this may be read before that LOGIN.
+    if (other.state == State::kPending) other.state = State::kDoubtful;
+  }
   users_[user].ended = stamp;
+  users_[user].ended_session = session;
   users_[user].has_ended = true;
   users_[user].ended_answered = false;
   users_[user].ended_by_close = by_close;

@@ -214,6 +214,7 @@ class Judge {
     MonoTime login_before;  // while has_login: of the first LOGIN since the last offline edge
     MonoTime accepted_at;   // while accepted: of the first LOGIN_ACK since then
     MonoTime last_edge = MonoTime::min();
+    std::uint32_t ended_session = 0;  // while has_ended: whose end that was
     bool gap_open = false;
     bool has_ended = false;
     bool ended_answered = false;  // while has_ended: by LOGOUT_ACK

@@ -29,6 +29,9 @@ std::uint32_t wish_of(const Options& options) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(ms, 1, UINT32_MAX));
 }
 
+/// How much later a client comes back whose user is just logging out elsewhere.
+constexpr Duration kReturnPause = 50ms;
+
 std::uint64_t events_due(double rate, Duration elapsed) noexcept {
   return static_cast<std::uint64_t>(rate * std::chrono::duration<double>(elapsed).count());
 }
@@ -181,7 +184,12 @@ void Worker::keep_appointments(MonoTime now) {
     if (silenced_) continue;
     switch (due->action) {
       case Action::kConnect:
-        if (client.state == State::kAway) connect(due->client);
+        if (client.state != State::kAway) break;
+        if (sibling_logs_out(due->client)) {
+          calendar_.add(now + kReturnPause, *due);
+        } else {
+          connect(due->client);
+        }
         break;
       case Action::kKeepalive:
         if (client.state == State::kLive) send_packet(due->client, /*wants_reply=*/true);

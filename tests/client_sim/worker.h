@@ -195,6 +195,14 @@ class Worker {
     const Client& client = clients_[index];
     return client.state == State::kLive && client.calm_until <= now && client.held_until <= now;
   }
+  /// Whether churn may hit a session: it and the others of its user are calm, or so long gone that
+  /// the daemon has dropped them. Nobody promises an order between two connections, so of two acts
+  /// at once nobody could say which edges they owe.
+  [[nodiscard]] bool may_churn(std::uint32_t index, MonoTime now) const noexcept;
+  /// Whether a session of the same user waits for the answer to its LOGOUT.
+  [[nodiscard]] bool sibling_logs_out(std::uint32_t index) const noexcept;
+  /// The sessions of the user that session `index` belongs to.
+  [[nodiscard]] std::span<const Client> siblings_of(std::uint32_t index) const noexcept;
   /// How epoll knows a connection.
   [[nodiscard]] static std::uint64_t key_of(std::uint32_t generation,
                                             std::uint32_t index) noexcept {

@@ -87,12 +87,36 @@ void Worker::continue_churn(MonoTime now) {
   for (std::uint64_t n = 0; n < due; ++n) {
     for (int tries = 0; tries < kChurnTriesMax; ++tries) {
       const std::uint32_t index = random_.below(setup_.clients);
-      if (!is_calm(index, now)) continue;
+      if (!may_churn(index, now)) continue;
       const bool mixed = setup_.options->churn_percent > 0;
       act_on_churn(index, mixed ? churn_act(random_.unit()) : ChurnAct::kReconnect, now);
       break;
     }
   }
+}
+
+bool Worker::may_churn(std::uint32_t index, MonoTime now) const noexcept {
+  const bool stalled = judge_.is_stalled(now);
+  const auto is_settled = [&](const Client& client) {
+    if (client.state == State::kLive) return client.calm_until <= now && client.held_until <= now;
+    const bool is_gone = client.state == State::kSilent || client.state == State::kAway ||
+                         client.state == State::kGone;
+    return is_gone && !stalled && client.last_packet + timeout_of(client) + allowance() < now;
+  };
+  const auto siblings = siblings_of(index);
+  return is_calm(index, now) && std::all_of(siblings.begin(), siblings.end(), is_settled);
+}
+
+bool Worker::sibling_logs_out(std::uint32_t index) const noexcept {
+  const auto siblings = siblings_of(index);
+  return std::any_of(siblings.begin(), siblings.end(),
+                     [](const Client& client) { return client.state == State::kLoggingOut; });
+}
+
+std::span<const Worker::Client> Worker::siblings_of(std::uint32_t index) const noexcept {
+  const std::uint32_t devices = setup_.options->devices;
+  const std::uint32_t first = index / devices * devices;
+  return std::span(clients_).subspan(first, std::min(devices, setup_.clients - first));
 }
 
 void Worker::act_on_churn(std::uint32_t index, ChurnAct act, MonoTime now) {
@@ -168,9 +192,8 @@ void Worker::cut(double percent, MonoTime now) {
   std::vector<std::uint32_t> cut;
   for (std::uint32_t i = 0; i < setup_.clients; ++i) {
     Client& client = clients_[i];
-    if (client.state != State::kLive || client.held_until > now || !random_.happens(percent)) {
-      continue;
-    }
+    if (client.state != State::kLive || client.held_until > now || sibling_logs_out(i)) continue;
+    if (!random_.happens(percent)) continue;
     // By RST: with FIN, all the ports would be in TIME_WAIT when they are needed again.
     disconnect(i, /*abruptly=*/true);
     client.cut_at = now;

@@ -141,7 +141,7 @@ void FaultDriver::reload() {
 void FaultDriver::rotate() {
   std::error_code failure;
   fs::path old = setup_.event_log;
-  old += ".rotated";
+  old += ".rotated-" + std::to_string(++rotations_);
   fs::rename(setup_.event_log, old, failure);
   if (failure) {
     ++counts_.left_out;

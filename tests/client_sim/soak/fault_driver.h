@@ -80,6 +80,7 @@ class FaultDriver {
   std::vector<Strangers> strangers_;
   rlimit limit_{};  // while starving_: the daemon's own
   bool starving_ = false;
+  std::uint32_t rotations_ = 0;
   bool break_file_ = false;  // at the next reload
   Counts counts_;
 };

@@ -376,6 +376,41 @@ TEST_F(JudgeTest, AnAnsweredLogoutAndALoginOnItsHeelsNeedBothEdges) {
   EXPECT_EQ(judge.finish(at(20s)).missed_offline, 1U);
 }
 
+TEST_F(JudgeTest, ALogoutMayBeReadBeforeALoginOnAnotherConnection) {
+  for (const bool logout_first : {true, false}) {
+    Judge one(JudgeRules{}, 1, 2);
+    one.login_sent(0, sent(0s));
+    one.login_accepted(0, at(3ms), kTimeout);
+    one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+    one.login_sent(1, sent(10s));
+    one.logout_sent(0, sent(10s + 3ms));
+    if (logout_first) one.edge(0, {Kind::kOffline, Reason::kLogout, at(10s + 9ms)});
+    one.login_accepted(1, at(10s + 10ms), kTimeout);
+    if (logout_first) one.edge(0, {Kind::kOnline, Reason::kLogin, at(10s + 11ms)});
+    EXPECT_TRUE(one.finish(at(30s)).clean()) << logout_first;
+  }
+}
+
+TEST_F(JudgeTest, TheAnswerToOneLogoutSaysNothingOfAnother) {
+  log_in_and_see_online(0s, 0);
+  log_in(1s, 1);
+  judge.logout_sent(0, sent(5s));
+  judge.logout_sent(1, sent(5s + 1ms));
+  judge.logout_answered(0);
+  log_in(5s + 4ms, 0);  // read before the second LOGOUT
+  EXPECT_TRUE(judge.finish(at(20s)).clean());
+}
+
+TEST_F(JudgeTest, ASessionThatRanOutInAFreezeMayEndBehindALogout) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  judge.daemon_stopped(at(25s));
+  judge.logout_sent(1, sent(38s));
+  judge.daemon_continued(at(40s));
+  see_offline(Reason::kTimeout, 40s + 100ms);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
 TEST_F(JudgeTest, AQuickLogoutMayBeCoveredByASessionThatHasOnlyJustRunOut) {
   log_in_and_see_online(0s, 0);
   log_in(10s, 1);
