@@ -246,11 +246,14 @@ void Shard::hand_on_edges() {
 
 void Shard::flush_mail() {
   for (ShardIndex to = 0; to < options_.shards; ++to) {
+    if (to == options_.index) continue;  // decide() delivers it
     MailBatch batch = core_.take_mail(to);
     if (batch.empty()) continue;
     Shard& peer = *peers_[to];
     boost::asio::post(peer.io_, [&peer, batch = std::move(batch)]() mutable {
-      peer.core_.deliver(batch, peer.context_.stamp());  // opens the round
+      const MonoTime now = peer.context_.stamp();  // opens the round
+      peer.core_.deliver_own_mail(now);            // was there first: see session_ended()
+      peer.core_.deliver(batch, now);
     });
   }
 }
@@ -285,8 +288,12 @@ void Shard::submit_login(const LoginSubmission& login) {
   core_.submit_login(login);
 }
 
+/// The answer to a LOGOUT leaves before the round is over, and the LOGIN behind it may come through
+/// another shard, but must not come home first: it would take over a session that has logged out,
+/// and both edges would be missing.
 void Shard::session_ended(const SessionEnd& end) {
   core_.session_ended(end);
+  if (end.reason == CloseReason::kLogout) flush_mail();
 }
 
 bool Shard::on_login_answer(const LoginAnswerMail& mail) {
