@@ -95,7 +95,7 @@ void MirrorRepair::start(Purpose purpose) {
   shard_ = 0;
   slot_of_shard_ = 0;
   ring_slot_ = 0;
-  cursor_ = kScanBegin;
+  cursor_ = std::string(kScanBegin);  // in place, GCC 12 warns of an overlap that cannot be
   ask_roster();
 }
 
