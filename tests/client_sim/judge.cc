@@ -99,8 +99,10 @@ Judge::Window Judge::window_of(std::uint32_t user) noexcept {
   for (const Session& session : sessions_of(user)) {
     if (session.state == State::kNone) continue;
     window.due = window.by_silence = true;
-    window.base =
-        std::max(window.base, arrival_of(session.last.after, window.stalled) + session.timeout);
+    const bool unread = session.state == State::kDoubtful && session.awaited;
+    window.base = std::max(
+        window.base,
+        unread ? kNever : arrival_of(session.last.after, window.stalled) + session.timeout);
     const bool counts = session.state != State::kDoubtful;
     doubtful = doubtful || !counts;
     if (counts || session.was_live) {
@@ -179,6 +181,8 @@ void Judge::login_sent(std::uint32_t session, Stamp stamp) {
 
 void Judge::login_accepted(std::uint32_t session, MonoTime at, Duration timeout) {
   Session& record = sessions_[session];
+  // In doubt is when the daemon read the LOGIN, too: at the latest when it answered.
+  if (record.state == State::kDoubtful) record.last.after = at;
   record.state = State::kLive;
   record.awaited = false;
   record.accepted_at = at;
@@ -204,6 +208,12 @@ void Judge::packet_sent(std::uint32_t session, Stamp stamp) {
   Session& record = sessions_[session];
   if (record.state == State::kNone) return;  // expired by an edge: the daemon will not listen
   note_gap(user_of(session), stamp.before);
+  if (record.state == State::kLive && stamp.before >= record.last.before + record.timeout) {
+    // Too late to be sure that anybody listens.
+    record.certain = record.last;
+    record.was_live = true;
+    record.state = State::kDoubtful;
+  }
   record.last = stamp;
 }
 

@@ -31,8 +31,8 @@ void say_unless_zero(const char* what, double value, std::vector<std::string>& o
   if (value != 0) out.push_back(text_of(value) + " " + what);
 }
 
-void say_unless_equal(const char* what, double before, double now, std::vector<std::string>& out) {
-  if (before != now) {
+void say_if_grown(const char* what, double before, double now, std::vector<std::string>& out) {
+  if (now > before) {
     out.push_back(text_of(now) + " " + what + ", and " + text_of(before) + " in the beginning");
   }
 }
@@ -107,13 +107,11 @@ std::vector<std::string> leftovers(const Footprint& now) {
 
 std::vector<std::string> growth(const Footprint& base, const Footprint& now) {
   std::vector<std::string> out;
-  say_unless_equal("descriptors", static_cast<double>(base.descriptors),
-                   static_cast<double>(now.descriptors), out);
-  say_unless_equal("threads", static_cast<double>(base.threads), static_cast<double>(now.threads),
-                   out);
-  say_unless_equal("timers armed", base.timers_armed, now.timers_armed, out);
-  say_unless_equal("service timers armed", base.service_timers_armed, now.service_timers_armed,
-                   out);
+  say_if_grown("descriptors", static_cast<double>(base.descriptors),
+               static_cast<double>(now.descriptors), out);
+  say_if_grown("threads", static_cast<double>(base.threads), static_cast<double>(now.threads), out);
+  say_if_grown("timers armed", base.timers_armed, now.timers_armed, out);
+  say_if_grown("service timers armed", base.service_timers_armed, now.service_timers_armed, out);
   if (now.rss_bytes > base.rss_bytes + kRssSlackBytes) {
     out.push_back(std::to_string(now.rss_bytes) + " bytes resident, and " +
                   std::to_string(base.rss_bytes) + " in the beginning");

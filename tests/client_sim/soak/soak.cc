@@ -1,5 +1,6 @@
 #include "tests/client_sim/soak/soak.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -31,6 +32,9 @@ constexpr Duration kLeaveLimit = 60s;
 /// How long the daemon may take until nothing is left of those who have gone.
 constexpr Duration kQuietLimit = 60s;
 constexpr Duration kQuietPoll = 250ms;
+/// How long a base line must not move: longer than the retention of offline users, whose timer is
+/// the last to go.
+constexpr Duration kRest = 3s;
 
 std::atomic<bool> interrupted{false};
 
@@ -90,11 +94,14 @@ int Soak::execute() {
                static_cast<unsigned long long>(figures_.seed));
   try {
     start_daemon();
+    const Footprint fresh = wait_until_quiet(nullptr);
     std::vector<Fault> rehearsal = plan_rehearsal(options_.connections);
     const Duration rehearsal_length = end_of(rehearsal);
     figures_.rehearsal =
         run_cycle("rehearsal", std::move(rehearsal), rehearsal_length, figures_.rehearsed);
     figures_.base = wait_until_quiet(nullptr);
+    // A daemon that ran out of descriptors takes its spare ones again when it next accepts.
+    figures_.base.descriptors = std::max(figures_.base.descriptors, fresh.descriptors);
     figures_.soak =
         run_cycle("soak", plan_faults(figures_.seed, options_.length, options_.connections),
                   options_.length, figures_.faults);
@@ -190,6 +197,7 @@ void Soak::wait_for_leave(Cycle& cycle) {
 
 Footprint Soak::wait_until_quiet(const Footprint* base) {
   const MonoTime limit = MonoClock::now() + kQuietLimit;
+  MonoTime rests_since = MonoClock::now();
   Footprint last;
   while (true) {
     turn();
@@ -201,9 +209,10 @@ Footprint Soak::wait_until_quiet(const Footprint* base) {
       const auto grown = growth(*base, *now);
       left.insert(left.end(), grown.begin(), grown.end());
     }
-    // A base line that still moves is none. The connection of the last request may be among its
-    // descriptors, and is gone a moment later.
-    const bool rests = base != nullptr || growth(*now, last).empty();
+    // A base line that still moves is none: the connection of the last request may be among its
+    // descriptors, and a timer armed that finds nothing to do.
+    if (!growth(last, *now).empty() || !growth(*now, last).empty()) rests_since = MonoClock::now();
+    const bool rests = base != nullptr || MonoClock::now() >= rests_since + kRest;
     if (left.empty() && rests) return *now;
     last = *now;
     if (MonoClock::now() <= limit) continue;

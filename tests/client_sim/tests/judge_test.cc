@@ -542,6 +542,23 @@ TEST_F(JudgeTest, ALoginInDoubtDoesNotMakeAnOfflineFalse) {
   EXPECT_TRUE(judge.finish(at(50s)).clean());
 }
 
+TEST_F(JudgeTest, ALoginInDoubtIsReadWhenItIsAnswered) {
+  judge.doubt_logins(true);
+  judge.login_sent(0, sent(0s));
+  judge.login_accepted(0, at(5s), kTimeout);
+  see(Kind::kOnline, 5s);
+  see(Kind::kOffline, 35s + 900ms);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
+TEST_F(JudgeTest, APacketBehindItsOwnDeadlineKeepsNobodyOnline) {
+  log_in_and_see_online(0s, 0);
+  log_in(10s, 1);
+  keep_alive(31s, 0);  // into a connection that may be closed; the other one lasts until 40 s
+  see(Kind::kOffline, 40s + 500ms);
+  EXPECT_TRUE(judge.finish(at(80s)).clean());
+}
+
 TEST_F(JudgeTest, ALoginInDoubtThatWasAcceptedCounts) {
   log_in_and_see_online(0s);
   judge.doubt_logins(true);
