@@ -439,6 +439,40 @@ LoginDecision PresenceRegistry::login(const LoginRequest& request, MonoTime now,
   return decision;
 }
 
+bool PresenceRegistry::restore(std::string_view uid, MonoTime last_seen, MonoTime deadline,
+                               MonoTime now) {
+  Impl& r = *impl_;
+  PULSEWHEEL_CHECK(!uid.empty());
+  r.reserve_change();
+  UserIndex index = r.table.find(uid);
+  if (r.is_online(index) || r.online >= r.options.users_max) return false;
+  const bool created = index == kNobody;
+  if (created) index = r.table.create(uid);
+  try {
+    r.table.set_online(
+        index, std::make_unique<SessionGroup>(index, SessionRecord{.session = {},
+                                                                   .ending = EdgeReason::kTimeout,
+                                                                   .id = r.last_id + kIdStep,
+                                                                   .login_at = last_seen,
+                                                                   .last_packet = last_seen,
+                                                                   .deadline = deadline,
+                                                                   .device = {}}));
+  } catch (...) {
+    if (created) r.table.forget(index);
+    throw;
+  }
+  r.last_id += kIdStep;
+  UserRecord& user = r.table.at(index);
+  user.since = now;
+  user.last_seen = last_seen;
+  ++r.online;
+  ++r.lingering;
+  if (r.options.track_deadlines) r.tracked[index].taken = {};
+  r.settle(index);
+  r.mark_changed(index);
+  return true;
+}
+
 bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatch& edges) {
   Impl& r = *impl_;
   const UserIndex index = end.user.index;

@@ -140,6 +140,12 @@ class PresenceRegistry {
   /// session that has a generation. O(sessions of the user).
   LoginDecision login(const LoginRequest& request, MonoTime now, EdgeBatch& edges);
 
+  /// Takes back a user who was online when the node ended, as lingering until `deadline` (in the
+  /// future), without an edge: nobody was told of an end. Who does not come back by then has timed
+  /// out: it was no end of a connection that anybody saw. False, and nothing changes, for a user
+  /// who is online already, and where users_max are. Requires a uid that is not empty.
+  bool restore(std::string_view uid, MonoTime last_seen, MonoTime deadline, MonoTime now);
+
   /// Removes a session, or lets it linger. A late end of a session that was taken over, or of a
   /// user that is gone, changes nothing: returns false. A timeout that is reported while `now` is
   /// still before its deadline (shards read their clocks apart) is not early: it lingers until

@@ -160,5 +160,38 @@ TEST_F(PresenceDeadlinesTest, ListsEveryOnlineUserOnce) {
   EXPECT_GT(calls, 700 / 64) << "in steps of the budget";
 }
 
+TEST_F(PresenceDeadlinesTest, ARestoredUserLingersWithoutAnEdgeAndIsTold) {
+  EXPECT_TRUE(registry().restore("alice", at(-5'000), at(10'000), at(0)));
+  EXPECT_TRUE(edges_.empty());
+  EXPECT_EQ(registry().lingering_users(), 1U);
+  EXPECT_EQ(registry().find("alice", at(0)).state, PresenceState::kOnline);
+  EXPECT_EQ(take(), (std::map<std::string, std::int64_t>{{"alice", 10'000}}));
+}
+
+TEST_F(PresenceDeadlinesTest, ARestoredUserEndsAtTheDeadline) {
+  EXPECT_TRUE(registry().restore("alice", at(-5'000), at(10'000), at(0)));
+  advance(9'000);
+  EXPECT_TRUE(edges_.empty());
+  advance(10'000);
+  ASSERT_EQ(edges_.size(), 1U);
+  EXPECT_EQ(edges_.at(0).kind, EdgeKind::kOffline);
+  EXPECT_EQ(edges_.at(0).reason, EdgeReason::kTimeout);
+  EXPECT_EQ(edges_.at(0).last_seen, at(-5'000));
+}
+
+TEST_F(PresenceDeadlinesTest, ARestoredUserWhoComesBackMakesNoEdge) {
+  EXPECT_TRUE(registry().restore("alice", at(-5'000), at(10'000), at(0)));
+  log_in("alice", session(1), 1'000);
+  advance(20'000);
+  EXPECT_TRUE(edges_.empty());
+  EXPECT_EQ(registry().lingering_users(), 0U);
+}
+
+TEST_F(PresenceDeadlinesTest, NobodyIsRestoredWhoIsOnline) {
+  log_in("alice", session(1), 0);
+  EXPECT_FALSE(registry().restore("alice", at(-5'000), at(10'000), at(0)));
+  EXPECT_EQ(registry().online_users(), 1U);
+}
+
 }  // namespace
 }  // namespace pulsewheel
