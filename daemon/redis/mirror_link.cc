@@ -64,11 +64,12 @@ RedisClient::Options MirrorLink::client_options(const MirrorOptions& options) {
 void MirrorLink::on_ready() {
   paused_ = false;
   arm_tick();
-  join();
+  own_users_are_read_ ? join() : read_own_users();
 }
 
 /// What was in flight has been given back by now.
 void MirrorLink::on_down() {
+  if (!own_users_are_read_) end_reading({});
   set_phase(Phase::kDown);
   tick_timer_.cancel();
   end_if_drained();
@@ -92,13 +93,28 @@ void MirrorLink::on_tick() {
 
 // --- Joining ------------------------------------------------------------------------------------
 
+void MirrorLink::read_own_users() {
+  set_phase(Phase::kJoining);
+  own_users_.emplace(client_, scripts_, options_.timeout, [this](DeadlineBatch users) {
+    end_reading(std::move(users));
+    if (client_.state() == RedisClient::State::kReady) join();
+  });
+  own_users_->start();
+}
+
+void MirrorLink::end_reading(DeadlineBatch users) {
+  if (std::exchange(own_users_are_read_, true)) return;
+  if (options_.on_own_users) options_.on_own_users(std::move(users));
+}
+
 /// The ring is created where there is none, and used as it is where there is one.
 void MirrorLink::join() {
   set_phase(Phase::kJoining);
   const auto error = call(client_, scripts_.create_ring(), [this](std::error_code ec, auto reply) {
     if (!ec) on_ring(reply);
   });
-  if (error) refuse(error.message());
+  if (error && error != RedisErrc::kNotConnected)
+    refuse(error.message());  // else on_down() follows
 }
 
 void MirrorLink::on_ring(const RedisReply& reply) {

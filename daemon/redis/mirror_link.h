@@ -20,6 +20,7 @@
 #include "daemon/redis/mirror_counters.h"
 #include "daemon/redis/mirror_queue.h"
 #include "daemon/redis/mirror_repair.h"
+#include "daemon/redis/own_users.h"
 #include "daemon/redis/redis_client.h"
 #include "daemon/redis/ring_hand.h"
 #include "daemon/redis/ring_layout.h"
@@ -43,6 +44,9 @@ struct MirrorOptions {
   /// Several nodes and other writers share the ring: this node moves its hand, too.
   bool shared = false;
   // Called on the mirror's thread.
+  /// Whom an earlier life of this node has left in Redis and who may still come back. Once, before
+  /// anything is written; empty when the first attempt to connect fails.
+  std::function<void(DeadlineBatch)> on_own_users{};
   /// Users whom no node held are offline: their edges are in the stream, and no other node is told.
   std::function<void(std::vector<std::string>)> on_claimed{};
   /// This node's name is still in use a lease after it was first asked for. Once, with one line for
@@ -117,6 +121,8 @@ class MirrorLink {
   void arm_tick();
 
   // Joining.
+  void read_own_users();
+  void end_reading(DeadlineBatch users);
   void join();
   void on_ring(const RedisReply& reply);
   void check_lease();
@@ -155,6 +161,8 @@ class MirrorLink {
   MirrorQueue queue_;
   RedisClient client_;
   std::optional<RingPoller> hand_;
+  std::optional<OwnUsers> own_users_;
+  bool own_users_are_read_ = false;
   MirrorRepair repair_;
   Timer tick_timer_;
   Timer stop_timer_;

@@ -1,7 +1,6 @@
 #include "daemon/redis/mirror_repair.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include <boost/system/error_code.hpp>
@@ -17,26 +16,8 @@ using std::chrono::milliseconds;
 constexpr std::string_view kScanBegin = "0";
 const std::string kStepCount = std::to_string(MirrorRepair::kUsersPerStep);
 
-/// Of TIME: seconds and microseconds.
-milliseconds time_of(const RedisReply& reply) {
-  if (reply.elements.size() != 2) return {};
-  const auto number = [](const std::string& text) {
-    std::int64_t value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-  };
-  return milliseconds{number(reply.elements[0].text) * 1'000 +
-                      number(reply.elements[1].text) / 1'000};
-}
-
 std::optional<std::string> text_of(const RedisReply& reply) {
   return reply.is_string() ? std::optional(reply.text) : std::nullopt;
-}
-
-/// Whether this is what HSCAN and SSCAN answer: a cursor and a list.
-bool is_page(const RedisReply& reply) noexcept {
-  return reply.is_array() && reply.elements.size() == 2 && reply.elements[0].is_string() &&
-         reply.elements[1].is_array();
 }
 
 }  // namespace
@@ -285,7 +266,7 @@ void MirrorRepair::on_compared(const Step& step) {
                           .deadline = text_of(deadlines.elements[i]),
                           .owners = owners.elements[i].text};
     const ExpectedUser expected{
-        .now = time_of(time),
+        .now = parse_redis_time(time).value_or(milliseconds{}),
         .remaining = std::chrono::ceil<milliseconds>(user.deadline - step.asked),
         .slack = kSlack + took,
         .refile_period = 2 * kRefilePeriod};
@@ -316,7 +297,7 @@ void MirrorRepair::scan_owners() {
 }
 
 void MirrorRepair::on_owners(const RedisReply& page) {
-  if (!is_page(page)) return give_up();
+  if (!is_scan_page(page)) return give_up();
   const std::vector<RedisReply>& pairs = page.elements[1].elements;
   std::vector<std::string> left_over;
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
@@ -341,8 +322,10 @@ void MirrorRepair::check_left_over(std::vector<std::string> uids) {
   std::vector<std::string_view> words{"HMGET", deadlines};
   words.insert(words.end(), uids.begin(), uids.end());
   const auto time = std::make_shared<milliseconds>();
-  const bool asked = submit(std::array<std::string_view, 1>{"TIME"},
-                            [time](const RedisReply& reply) { *time = time_of(reply); });
+  const bool asked =
+      submit(std::array<std::string_view, 1>{"TIME"}, [time](const RedisReply& reply) {
+        *time = parse_redis_time(reply).value_or(milliseconds{});
+      });
   if (!asked) return;
   static_cast<void>(submit(words, [this, time, uids](const RedisReply& reply) {
     if (reply.elements.size() != uids.size()) return give_up();
@@ -385,7 +368,7 @@ void MirrorRepair::scan_slot() {
 
 /// A page may be longer than asked for: the members of a small set come all at once.
 void MirrorRepair::on_members(const RedisReply& page) {
-  if (!is_page(page)) return give_up();
+  if (!is_scan_page(page)) return give_up();
   const std::vector<RedisReply>& members = page.elements[1].elements;
   std::vector<std::string_view> uids;
   for (std::size_t i = 0; i < members.size(); ++i) {

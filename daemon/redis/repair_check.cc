@@ -5,6 +5,16 @@
 namespace pulsewheel {
 namespace {
 
+/// A whole number as Lua has them exactly.
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 53;
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < 0 || value > kMax) return std::nullopt;
+  return value;
+}
+
 /// Calls `visit(tag)` for each "node:epoch".
 template <class Visit>
 void for_each_owner(std::string_view owners, Visit visit) {
@@ -27,6 +37,12 @@ bool is_held_by(std::string_view owners, std::string_view name) noexcept {
   return held;
 }
 
+bool is_held_only_by(std::string_view owners, std::string_view name) noexcept {
+  bool only = !owners.empty();
+  for_each_owner(owners, [&](std::string_view owner) { only = only && name_of(owner) == name; });
+  return only;
+}
+
 bool is_held_by(std::string_view owners, const RingNode& node) {
   const std::string tag = node.tag();
   bool held = false;
@@ -35,11 +51,22 @@ bool is_held_by(std::string_view owners, const RingNode& node) {
 }
 
 std::optional<std::chrono::milliseconds> parse_unix_ms(std::string_view text) {
-  std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc{} || stop != end || value < 0) return std::nullopt;
-  return std::chrono::milliseconds{value};
+  const auto number = parse_number(text);
+  if (!number) return std::nullopt;
+  return std::chrono::milliseconds{*number};
+}
+
+std::optional<std::chrono::milliseconds> parse_redis_time(const RedisReply& reply) {
+  if (!reply.is_array() || reply.elements.size() != 2) return std::nullopt;
+  const auto seconds = parse_number(reply.elements[0].text);
+  const auto micros = parse_number(reply.elements[1].text);
+  if (!seconds || !micros) return std::nullopt;
+  return std::chrono::milliseconds{*seconds * 1'000 + *micros / 1'000};
+}
+
+bool is_scan_page(const RedisReply& reply) noexcept {
+  return reply.is_array() && reply.elements.size() == 2 && reply.elements[0].is_string() &&
+         reply.elements[1].is_array();
 }
 
 bool is_filed_right(const FiledUser& filed, const ExpectedUser& expected, const RingLayout& layout,

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "daemon/redis/redis_reply.h"
 #include "daemon/redis/ring_layout.h"
 
 namespace pulsewheel {
@@ -38,10 +39,19 @@ struct ExpectedUser {
 /// Whether `owners` ("node:epoch,...") has a node of this name, in whatever epoch. Pure.
 [[nodiscard]] bool is_held_by(std::string_view owners, std::string_view name) noexcept;
 
+/// The same, and whether no other node is in it. Pure.
+[[nodiscard]] bool is_held_only_by(std::string_view owners, std::string_view name) noexcept;
+
 /// Whether `owners` has this life of this node. Pure.
 [[nodiscard]] bool is_held_by(std::string_view owners, const RingNode& node);
 
 /// The deadline that `text` is; nullopt when it is none. Pure.
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_unix_ms(std::string_view text);
+
+/// What TIME answers, as unix time; nullopt when it is something else. Pure.
+[[nodiscard]] std::optional<std::chrono::milliseconds> parse_redis_time(const RedisReply& reply);
+
+/// Whether this is what HSCAN and SSCAN answer: a cursor and a list. Pure.
+[[nodiscard]] bool is_scan_page(const RedisReply& reply) noexcept;
 
 }  // namespace pulsewheel

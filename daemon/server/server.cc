@@ -28,6 +28,9 @@ using boost::asio::ip::tcp;
 /// How long after the drain window the last clients may take to read their GOAWAY.
 constexpr std::chrono::seconds kDrainSlack{5};
 
+/// How long the start may wait for Redis to say who was online.
+constexpr std::chrono::seconds kTakeBackLimit{3};
+
 /// Whether threads may have descriptor tables of their own here: seccomp may forbid it.
 std::error_code probe_separation() {
   std::error_code error;
@@ -149,6 +152,11 @@ void Server::make_mirror() {
   options.on_name_in_use = [this](const std::string& what) {
     boost::asio::post(io_, [this, what] { give_up({ExitCode::kUnavailable, what}); });
   };
+  const auto own_users = std::make_shared<std::promise<DeadlineBatch>>();
+  own_users_ = own_users->get_future();
+  options.on_own_users = [own_users](DeadlineBatch users) {
+    own_users->set_value(std::move(users));
+  };
   std::vector<Shard*> shards;
   for (auto& shard : shards_)
     shards.push_back(shard.get());
@@ -183,6 +191,7 @@ void Server::run() {
   start_shards();
   start_logs();
   start_http();
+  if (mirror_) take_users_back();
   open_listeners();
   write_ports_file();
   status_->set_phase(NodeStatus::Phase::kServing);
@@ -215,6 +224,23 @@ void Server::start_logs() {
     sinks.push_back(redis_sink_.get());
   }
   sequencer_->start(sinks);
+}
+
+/// Whoever was online when this node was killed, and may still come back, is online again before
+/// anybody can come. A Redis that does not answer in time does not hold up the start.
+void Server::take_users_back() {
+  if (own_users_.wait_for(kTakeBackLimit) != std::future_status::ready) {
+    log::warn("restore", "Redis did not say in time who was online: nobody is taken back");
+    return;
+  }
+  const DeadlineBatch users = own_users_.get();
+  std::vector<DeadlineBatch> by_home(shards_.size());
+  for (std::size_t i = 0; i < users.size(); ++i)
+    by_home[home_shard_of(users.at(i).uid, facts_.hash_seed, shards_.size())].push(users.at(i));
+  std::size_t restored = 0;
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    run_on_shard(*shards_[i], [&, i] { restored += shards_[i]->restore(by_home[i]); });
+  if (restored > 0) log::info("restore", "{} users are online as before, from Redis", restored);
 }
 
 void Server::start_shards() {

@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -72,6 +73,7 @@ class Server final : private ShardObserver {
   void make_shards();
   void make_mirror();
   void report_offline(std::vector<std::string> uids);
+  void take_users_back();
   void start_shards();
   void start_logs();
   void open_listeners();
@@ -104,6 +106,7 @@ class Server final : private ShardObserver {
   std::optional<StartError> failure_;      // why this node ends by itself
   std::unique_ptr<ShardRosters> rosters_;  // null with redis.mode = "off", as the next two
   std::unique_ptr<RedisMirror> mirror_;
+  std::future<DeadlineBatch> own_users_;  // in Redis, at the start
   std::unique_ptr<RedisSink> redis_sink_;
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<NodeStatus> status_;

@@ -323,6 +323,15 @@ bool Shard::report_offline(std::string_view uid) {
   return core_.report_offline(uid, MonoClock::now());
 }
 
+std::size_t Shard::restore(const DeadlineBatch& users) {
+  const MonoTime now = MonoClock::now();
+  std::size_t restored = 0;
+  for (std::size_t i = 0; i < users.size(); ++i) {
+    if (users.at(i).deadline > now && core_.restore(users.at(i), now)) ++restored;
+  }
+  return restored;
+}
+
 void Shard::list_users(std::uint32_t first_slot, std::size_t slots) {
   do {
     hand_on_edges();

@@ -136,6 +136,8 @@ class Shard final : private ShardHost,
   std::optional<std::size_t> kick_user(std::string_view uid, MonoTime last_packet);
   /// A user whose home is here went offline in the ring in Redis: see ShardCore.
   bool report_offline(std::string_view uid);
+  /// Takes back users whose home is here: see PresenceRegistry::restore(). How many.
+  std::size_t restore(const DeadlineBatch& users);
   /// Hands a part of the roster to the sequencer, behind everything that has changed so far: the
   /// online users in `slots` slots from `first_slot` on. With track_deadlines only.
   void list_users(std::uint32_t first_slot, std::size_t slots);

@@ -153,6 +153,10 @@ class ShardCore {
   /// and without a last_seen. False, and no edge: the user is online here, and stays. Requires a
   /// uid as in LoginRequest.
   bool report_offline(std::string_view uid, MonoTime now);
+  /// See PresenceRegistry::restore().
+  bool restore(const UserDeadline& user, MonoTime now) {
+    return registry_.restore(user.uid, user.last_seen, user.deadline, now);
+  }
   /// Takes over what PresenceRegistry::change() does, and another expiry budget.
   void change(const PresenceRegistry::Options& registry, std::size_t expiry_budget, MonoTime now);
   /// Makes at most one budget of users offline with reason `shutdown`. False while some are left.

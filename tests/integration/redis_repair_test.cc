@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
@@ -209,6 +210,48 @@ TEST_F(RedisRepairTest, LoginsAndLogoutsDuringARepairWin) {
     swarm_->drive(std::chrono::milliseconds{5});
   }
   expect_repaired(2'000 + 20 - 10);
+}
+
+// --- The daemon's own restart -------------------------------------------------------------------
+
+TEST(RedisWarmStartTest, AKilledNodeTakesItsUsersBackAndNobodySeesAnEdge) {
+  const RedisServer redis;
+  const TemporaryFolder state;
+  const auto start = [&] {
+    return Daemon::Options{.sets = {"redis.mode=mirror", "redis.url=" + redis.url(),
+                                    "redis.node=n1", "server.shards=2", "presence.timeout=10s"},
+                           .state_dir = state.path()};
+  };
+  {
+    Daemon daemon(start());
+    std::vector<Client> clients;
+    for (const char* uid : {"alice", "bob"}) {
+      clients.emplace_back(daemon.port());
+      clients.back().login(uid);
+    }
+    ASSERT_TRUE(eventually([&] { return read_ring(redis).users.size() == 2; }));
+    daemon.signal(SIGKILL);
+    daemon.wait();
+  }
+  const Daemon daemon(start());
+  EXPECT_THAT(daemon.get("/v1/users/bob").body, ::testing::HasSubstr("\"online\""));
+  Client alice(daemon.port());
+  alice.login("alice");
+  EXPECT_TRUE(eventually([&] { return read_edges(redis).size() == 3; }));
+  EXPECT_THAT(read_edges(redis),
+              ::testing::UnorderedElementsAre("online alice login", "online bob login",
+                                              "offline bob timeout"));
+  EXPECT_TRUE(eventually([&] { return read_ring(redis).users.size() == 1; }));
+  EXPECT_THAT(read_ring(redis).faults, IsEmpty());
+  EXPECT_EQ(read_ring(redis).users.at("alice").owners, "n1:2");
+}
+
+TEST(RedisWarmStartTest, ARedisThatIsNotThereDoesNotHoldUpTheStart) {
+  RedisServer redis;
+  redis.kill();
+  const auto began = std::chrono::steady_clock::now();
+  const Daemon daemon({.sets = {"redis.mode=mirror", "redis.url=" + redis.url(), "redis.node=n1"}});
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds{3});
 }
 
 }  // namespace

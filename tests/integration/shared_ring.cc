@@ -115,7 +115,8 @@ void check_a_killed_node(std::size_t users) {
   EXPECT_EQ(read_ring(redis).users.size(), coming_back);
   EXPECT_THAT(read_ring(redis).faults, testing::IsEmpty());
   EXPECT_TRUE(joins(*first));
-  EXPECT_EQ(second.metric("pulsewheel_redis_claimed_users_total") +
+  // The others were taken back by the node itself, and ended there.
+  EXPECT_LE(second.metric("pulsewheel_redis_claimed_users_total") +
                 third.metric("pulsewheel_redis_claimed_users_total") +
                 first->metric("pulsewheel_redis_claimed_users_total"),
             static_cast<double>(gone.size()));

@@ -104,5 +104,25 @@ TEST(RepairOwnersTest, FindsANodeByItsWholeName) {
   EXPECT_FALSE(is_held_by("", "n1"));
 }
 
+TEST(RepairOwnersTest, TellsWhetherAnotherNodeHoldsTheUserToo) {
+  EXPECT_TRUE(is_held_only_by("n1:7,n1:8", "n1"));
+  EXPECT_FALSE(is_held_only_by("n1:7,n2:1", "n1"));
+  EXPECT_FALSE(is_held_only_by("", "n1"));
+}
+
+TEST(RepairRepliesTest, ReadsTheTimeOfRedis) {
+  const auto number = [](const char* text) {
+    return RedisReply{
+        .type = RedisReply::Type::kString, .integer = 0, .text = text, .elements = {}};
+  };
+  RedisReply time;
+  time.type = RedisReply::Type::kArray;
+  time.elements = {number("1700000000"), number("250999")};
+  EXPECT_EQ(parse_redis_time(time), milliseconds{1'700'000'000'250});
+  time.elements.pop_back();
+  EXPECT_EQ(parse_redis_time(time), std::nullopt);
+  EXPECT_EQ(parse_redis_time(number("1")), std::nullopt);
+}
+
 }  // namespace
 }  // namespace pulsewheel
