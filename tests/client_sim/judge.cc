@@ -129,7 +129,7 @@ void Judge::add_logout(const User& user, Window& window) const noexcept {
   window.due = true;
   window.low = std::max(window.low, user.ended.before);
   const MonoTime base = arrival_of(user.ended.after, window.stalled);
-  if (base >= window.low - rules_.slack) {
+  if (base + rules_.slack >= window.low) {
     window.reasons |= bit(user.ended_by_close ? Reason::kDisconnect : Reason::kLogout);
   }
   if (base <= window.base) return;
