@@ -158,7 +158,7 @@ TEST(RedisSharedTest, ANodeWithAWrongClockDoesNoHarm) {
   const RedisServer redis;
   ShiftedWallClock clock;
   Daemon::Options options = sharing(redis, "n1", {"presence.timeout=3s"});
-  options.in_child = [&clock] { clock.adopt_in_child(); };
+  options.in_child = [&clock] { clock.adopt_in_child(PULSEWHEEL_WALL_CLOCK_SHIM); };
   clock.jump_to(hours{5});
   const Daemon first(std::move(options));
   ASSERT_TRUE(joins(first));

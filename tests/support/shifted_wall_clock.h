@@ -16,7 +16,8 @@
 
 namespace pulsewheel::test {
 
-/// Works through the library of wall_clock_shim.cc, whose path is PULSEWHEEL_WALL_CLOCK_SHIM.
+/// Works through the library of wall_clock_shim.cc; tests get its path as
+/// PULSEWHEEL_WALL_CLOCK_SHIM.
 class ShiftedWallClock {
  public:
   ShiftedWallClock() {
@@ -31,9 +32,9 @@ class ShiftedWallClock {
   ShiftedWallClock(const ShiftedWallClock&) = delete;
   ShiftedWallClock& operator=(const ShiftedWallClock&) = delete;
 
-  /// Call in the child, before it becomes the program.
-  void adopt_in_child() const {
-    ::setenv("LD_PRELOAD", PULSEWHEEL_WALL_CLOCK_SHIM, 1);
+  /// Call in the child, before it becomes the program. `shim` is the library's path.
+  void adopt_in_child(const char* shim) const {
+    ::setenv("LD_PRELOAD", shim, 1);
     ::setenv("PULSEWHEEL_TEST_WALL_SHIFT", path_.c_str(), 1);
     // AddressSanitizer's library wants to be first; here the shim is, and both do their work.
     const char* const options = std::getenv("ASAN_OPTIONS");

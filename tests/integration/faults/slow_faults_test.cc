@@ -220,8 +220,8 @@ TEST(HalfOpenTimeFault, LostPeersAreOfflineBetweenTheTimeoutAndATickLater) {
 TEST(ClockJumpTimeFault, HundredsOfJumpsShiftNoDecision) {
   constexpr std::size_t kUsers = 200;
   ShiftedWallClock wall;
-  const Daemon daemon(
-      {.sets = slow_sets({"server.shards=2"}), .in_child = [&wall] { wall.adopt_in_child(); }});
+  const Daemon daemon({.sets = slow_sets({"server.shards=2"}),
+                       .in_child = [&wall] { wall.adopt_in_child(PULSEWHEEL_WALL_CLOCK_SHIM); }});
   Swarm swarm(daemon.port());
   for (std::size_t i = 0; i < kUsers; ++i) {  // one falls silent after each jump
     ASSERT_TRUE(swarm.add_users("user-" + std::to_string(i), 1));

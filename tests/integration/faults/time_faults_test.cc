@@ -37,8 +37,8 @@ class ClockJumpFault : public ::testing::TestWithParam<Jump> {};
 TEST_P(ClockJumpFault, NobodyIsOfflineEarlyOrLateAndEdgesFollowTheWall) {
   constexpr double kMuchLessThanAJump = 60;  // seconds: far more than any machine is slow
   ShiftedWallClock wall;
-  const Daemon daemon(
-      {.sets = fault_sets({"server.shards=2"}), .in_child = [&wall] { wall.adopt_in_child(); }});
+  const Daemon daemon({.sets = fault_sets({"server.shards=2"}),
+                       .in_child = [&wall] { wall.adopt_in_child(PULSEWHEEL_WALL_CLOCK_SHIM); }});
   Swarm talking(daemon.port());
   ASSERT_TRUE(talking.add_users("talking", 10));
   Swarm silent(daemon.port());
