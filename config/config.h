@@ -57,6 +57,10 @@ struct Config {
     bool enabled = true;
     std::string address = "127.0.0.1";  // an IP literal without brackets
     std::uint16_t port = 7601;          // 0: any free one
+    std::string unix_socket;            // a path; empty: none
+    std::string unix_socket_mode = "660";
+    std::string token_file;  // empty: whoever can connect is served
+    std::uint32_t connections_max = 256;
 
     friend bool operator==(const Http&, const Http&) = default;
   };

@@ -82,8 +82,9 @@ constexpr Section kSections[] = {
      "Where clients connect: 1 to 16 of these tables. One of them in this file replaces the "
      "default one."},
     {"http",
-     "The HTTP port for operators: health, metrics, status and users. It has no access control: "
-     "keep it on loopback, or behind a proxy that has."},
+     "The HTTP port for operators: health, metrics, status, users and events. Set token_file "
+     "before you let others reach it than the users of this host. It speaks no TLS: on a network "
+     "it belongs behind a proxy that does."},
     {"presence", "When a user is online, and when not."},
     {"restart", "How the daemon starts behind a run that did not stop in order."},
     {"drain", "How the daemon stops (SIGTERM)."},
@@ -179,6 +180,25 @@ constexpr Key<Config> kSectionKeys[] = {
     key<&C::http, &C::Http::port>("http.port", kPort, kOnRestart,
                                   "The port to listen on. 0: any free one (see "
                                   "server.ports_file)."),
+    key<&C::http, &C::Http::unix_socket>(
+        "http.unix_socket", kOptionalPath, kOnRestart,
+        "The path of a unix socket to listen on besides, of 107 bytes at most. What a daemon that "
+        "was killed left there is replaced; a socket on which somebody listens, or another file, "
+        "is not. Requests through it need no token: unix_socket_mode says who may connect. Empty: "
+        "none."),
+    key<&C::http, &C::Http::unix_socket_mode>(
+        "http.unix_socket_mode", TextKind{TextKind::Form::kFileMode}, kOnRestart,
+        "Who may connect to the unix socket, as the mode of its file: \"660\" is the user and the "
+        "group that the daemon runs as."),
+    key<&C::http, &C::Http::token_file>(
+        "http.token_file", kOptionalPath, kOnReload,
+        "A file with a token of 16 to 1024 letters, digits and -._~+/ that every request over TCP "
+        "must carry (Authorization: Bearer TOKEN), but for those to /livez and /readyz. A reload "
+        "reads the file again: from then on the new token counts, and streams that run, run on. "
+        "Empty: whoever can connect is served."),
+    key<&C::http, &C::Http::connections_max>(
+        "http.connections_max", IntegerKind{1, 10'000}, kOnRestart,
+        "Connections to the HTTP port at once. One more is told so (503) and closed."),
 
     key<&C::presence, &C::Presence::tick>(
         "presence.tick", DurationKind{milliseconds{10}, seconds{10}}, kOnRestart,

@@ -50,6 +50,11 @@ bool is_address(const std::string& text) noexcept {
          inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
+bool is_file_mode(std::string_view text) noexcept {
+  return (text.size() == 3 || (text.size() == 4 && text.front() == '0')) &&
+         text.find_first_not_of("01234567") == std::string_view::npos;
+}
+
 std::optional<Rejection> text_problem(TextKind kind, const std::string& text) {
   if (text.size() > kTextBytesMax) return Rejection{"too long"};
   for (std::string_view rest = text; !rest.empty();) {
@@ -69,6 +74,9 @@ std::optional<Rejection> text_problem(TextKind kind, const std::string& text) {
       break;
     case TextKind::Form::kAddressOrStar:
       if (text != "*" && !is_address(text)) return Rejection{"not an IP address"};
+      break;
+    case TextKind::Form::kFileMode:
+      if (!is_file_mode(text)) return Rejection{"not a file mode"};
       break;
   }
   return std::nullopt;
@@ -235,6 +243,8 @@ std::string kind_range(const Kind& kind) {
                 return "an IPv4 or IPv6 address without brackets";
               case TextKind::Form::kAddressOrStar:
                 return "\"*\", or an IPv4 or IPv6 address without brackets";
+              case TextKind::Form::kFileMode:
+                return "three octal digits, as \"660\"";
             }
             return "";
           }},

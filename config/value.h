@@ -46,7 +46,7 @@ struct ChoiceKind {
 };
 
 struct TextKind {
-  enum class Form : std::uint8_t { kAny, kNotEmpty, kAddress, kAddressOrStar };
+  enum class Form : std::uint8_t { kAny, kNotEmpty, kAddress, kAddressOrStar, kFileMode };
   Form form = Form::kAny;
 };
 

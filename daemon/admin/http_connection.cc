@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <variant>
@@ -109,9 +110,10 @@ void count_answer(HttpCounters& counters, http::status status) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(Socket&& socket, Shared& shared)
+HttpConnection::HttpConnection(Socket&& socket, Shared& shared, bool trusted)
     : socket_(std::move(socket)),
       shared_(shared),
+      trusted_(trusted),
       deadline_(socket_.get_executor()),
       // Room for a whole head and, behind it, what came along with it.
       buffer_(shared.limits.head_bytes_max + kFirstReadBytes) {}
@@ -192,8 +194,36 @@ std::optional<Response> HttpConnection::check_head(std::size_t bytes) const {
     return error_response(http::status::bad_request, "bad_host",
                           "an HTTP/1.1 request has exactly one Host field");
   }
+  if (!shared_.token.is_set() || trusted_) return check_where_from();
+  return check_token();
+}
+
+/// Whoever shows the token may come from anywhere: no browser sends one by itself. The open routes
+/// are for reading, and tell nothing that a foreign page should not know.
+std::optional<Response> HttpConnection::check_token() const {
+  const auto& head = parser_->get();
+  const auto [first, last] = head.equal_range(http::field::authorization);
+  const bool one = first != last && std::next(first) == last;
+  if (one && shared_.token.admits(first->value())) return std::nullopt;
+  if (shared_.router.is_open(head.method(), head.target())) return check_where_from();
+  shared_.counters.unauthorized.add();
+  const bool wrong = first != last;
+  Response response = error_response(
+      http::status::unauthorized, "unauthorized",
+      wrong ? "this is not the token of this daemon"
+            : "send the daemon's token (http.token_file): Authorization: Bearer TOKEN");
+  response.fields.emplace_back(http::field::www_authenticate,
+                               wrong ? R"(Bearer realm="pulsewheel", error="invalid_token")"
+                                     : R"(Bearer realm="pulsewheel")");
+  return response;
+}
+
+/// Without a token, nobody must use a browser on this host to speak for him.
+std::optional<Response> HttpConnection::check_where_from() const {
+  const auto& head = parser_->get();
+  const std::size_t hosts = head.count(http::field::host);
   const bool changes = changes_something(head.method());
-  if ((shared_.local_hosts_only || changes) && hosts == 1 &&
+  if (((shared_.local_hosts_only && !trusted_) || changes) && hosts == 1 &&
       !is_local_host(head[http::field::host])) {
     return error_response(http::status::forbidden, "foreign_host",
                           changes ? "Host must be localhost or an address literal in a request "
@@ -247,11 +277,12 @@ void HttpConnection::dispatch() {
   auto match = shared_.router.match(message.method(), message.target());
   if (auto* refusal = std::get_if<Response>(&match)) return do_write(std::move(*refusal));
 
-  auto& [handler, query, params] = std::get<Router::Match>(match);
+  auto& [handler, options, query, params] = std::get<Router::Match>(match);
   const Request request{is_head_ ? http::verb::get : message.method(), query, message.body(),
-                        std::move(params)};
+                        std::move(params), &message.base()};
 
-  arm(Phase::kAnswer, shared_.limits.answer_timeout);
+  answer_timeout_ = std::max(shared_.limits.answer_timeout, options->answer_timeout);
+  arm(Phase::kAnswer, answer_timeout_);
   // Weak: whoever holds the responder may outlive this connection and the server.
   const Responder respond([weak = weak_from_this(), number = ++request_](Response response) {
     const auto self = weak.lock();
@@ -310,7 +341,7 @@ void HttpConnection::on_written(error_code ec) {
 
 void HttpConnection::do_linger() {
   error_code ignored;
-  socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+  socket_.shutdown(asio::socket_base::shutdown_send, ignored);
   arm(Phase::kLinger, shared_.limits.linger_timeout);
   do_discard();
 }
@@ -353,10 +384,9 @@ void HttpConnection::on_deadline() {
       // them: look again.
       return do_wait_deadline(kCancelAgainAfter);
     case Phase::kAnswer: {
-      Response response =
-          error_response(http::status::service_unavailable, "timeout",
-                         "the daemon had no answer after " +
-                             std::to_string(shared_.limits.answer_timeout.count()) + " ms");
+      Response response = error_response(
+          http::status::service_unavailable, "timeout",
+          "the daemon had no answer after " + std::to_string(answer_timeout_.count()) + " ms");
       return do_write(closing(std::move(response)));
     }
     case Phase::kIdle:

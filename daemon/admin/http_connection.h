@@ -8,8 +8,9 @@
 #include <memory>
 #include <optional>
 
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
@@ -17,6 +18,7 @@
 #include <boost/beast/http/serializer.hpp>
 #include <boost/beast/http/string_body.hpp>
 
+#include "daemon/admin/bearer_token.h"
 #include "daemon/admin/http_message.h"
 #include "daemon/admin/router.h"
 #include "daemon/base/counters.h"
@@ -43,6 +45,7 @@ struct HttpCounters {
   Counter connections_accepted;
   Counter connections_refused;  // over connections_max
   Counter accept_errors;        // too few descriptors or too little memory
+  Counter unauthorized;         // requests without the token; in answers_4xx, too
   Gauge connections;            // open now
   Counter answers_2xx;
   Counter answers_4xx;
@@ -55,7 +58,7 @@ struct HttpCounters {
 /// server's list; the server outlives it.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  using Socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp,
+  using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol,
                                                   boost::asio::io_context::executor_type>;
 
   /// What all connections of a server share.
@@ -64,10 +67,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const HttpLimits& limits;
     HttpCounters& counters;
     bool local_hosts_only;                       // check the Host field of reading requests too
+    BearerToken token;                           // may change between two requests
     std::function<void(HttpConnection&)> ended;  // the connection has closed; called once
   };
 
-  HttpConnection(Socket&& socket, Shared& shared);
+  /// `trusted`: who may connect is settled already, as by the mode of a unix socket. Such a client
+  /// needs no token.
+  HttpConnection(Socket&& socket, Shared& shared, bool trusted);
 
   /// Serves requests until either side ends the connection. Call this or refuse(), once.
   void start();
@@ -99,9 +105,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void do_wait_deadline(std::chrono::milliseconds timeout);
   void on_deadline();
   [[nodiscard]] std::optional<Response> check_head(std::size_t bytes) const;
+  [[nodiscard]] std::optional<Response> check_token() const;
+  [[nodiscard]] std::optional<Response> check_where_from() const;
 
   Socket socket_;
   Shared& shared_;
+  const bool trusted_;
   boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                     boost::asio::wait_traits<std::chrono::steady_clock>,
                                     boost::asio::io_context::executor_type>
@@ -111,6 +120,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<Message> message_;
   std::optional<http::response_serializer<http::string_body>> serializer_;
   std::uint64_t request_ = 0;  // number of the one being handled; an answer to another is late
+  std::chrono::milliseconds answer_timeout_{0};  // of that one
   std::size_t discarded_bytes_ = 0;
   Phase phase_ = Phase::kIdle;
   bool timed_out_ = false;   // the deadline ended the pending read

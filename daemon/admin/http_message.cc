@@ -15,6 +15,12 @@ const std::string& Request::param(std::string_view name) const {
   return found->value;
 }
 
+std::string_view Request::field(std::string_view name) const {
+  if (fields == nullptr) return {};
+  const auto found = fields->find(name);
+  return found == fields->end() ? std::string_view() : std::string_view(found->value());
+}
+
 Response json_response(const nlohmann::json& value) {
   Response response;
   response.content_type = kJsonType;

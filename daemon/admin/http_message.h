@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <boost/beast/http/field.hpp>
+#include <boost/beast/http/fields.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <nlohmann/json_fwd.hpp>
@@ -29,10 +30,13 @@ struct Request {
   http::verb method = http::verb::get;  // of the route: HEAD arrives as GET
   std::string_view query;               // what follows '?', still percent-encoded
   std::string_view body;
-  std::vector<PathParam> params;  // in the order of the pattern
+  std::vector<PathParam> params;         // in the order of the pattern
+  const http::fields* fields = nullptr;  // of the head; null: none
 
   /// Requires that the route's pattern has a parameter `name`.
   [[nodiscard]] const std::string& param(std::string_view name) const;
+  /// The value of the first header field `name`, whatever its case; empty when there is none.
+  [[nodiscard]] std::string_view field(std::string_view name) const;
 };
 
 struct Response {

@@ -1,8 +1,9 @@
 #include "daemon/admin/http_server.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
-#include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -19,10 +20,6 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-
-// Accepting fails for want of descriptors or memory: trying again at once would only burn CPU.
-constexpr std::chrono::milliseconds kAcceptBackoffMin{100};
-constexpr std::chrono::milliseconds kAcceptBackoffMax{1'000};
 
 asio::ip::tcp::endpoint parse_endpoint(const std::string& address, std::uint16_t port) {
   error_code ec;
@@ -50,9 +47,23 @@ void close_on_exec(int descriptor) {
 HttpServer::HttpServer(Options options, Router router)
     : limits_(options.limits),
       endpoint_(parse_endpoint(options.address, options.port)),
+      unix_path_(std::move(options.unix_socket)),
+      unix_mode_(options.unix_socket_mode),
       router_(std::move(router)),
-      shared_{router_, limits_, counters_, endpoint_.address().is_loopback(),
-              [this](HttpConnection& connection) { on_ended(connection); }} {}
+      shared_{router_,
+              limits_,
+              counters_,
+              endpoint_.address().is_loopback(),
+              std::move(options.token),
+              [this](HttpConnection& connection) { on_ended(connection); }},
+      tcp_(io_, counters_.accept_errors,
+           [this](HttpConnection::Socket socket) {
+             error_code ignored;
+             socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+             serve(std::move(socket), false);
+           }),
+      unix_(io_, counters_.accept_errors,
+            [this](HttpConnection::Socket socket) { serve(std::move(socket), true); }) {}
 
 HttpServer::~HttpServer() {
   stop();
@@ -61,37 +72,58 @@ HttpServer::~HttpServer() {
 void HttpServer::start() {
   PULSEWHEEL_CHECK(!thread_.joinable());
   try {
-    open();
-  } catch (const boost::system::system_error& e) {
-    error_code ignored;
-    acceptor_.close(ignored);
-    throw boost::system::system_error(e.code(), "cannot listen for HTTP on " + to_text(endpoint_));
+    listen_on_tcp();
+    if (!unix_path_.empty()) listen_on_unix_socket();
+  } catch (...) {
+    tcp_.close();
+    unix_.close();
+    unix_file_.reset();
+    throw;
   }
-  port_ = acceptor_.local_endpoint().port();
-  do_accept();
+  tcp_.start();
+  if (unix_file_) unix_.start();
   thread_ = std::thread([this] { run(); });
 }
 
-void HttpServer::open() {
-  acceptor_.open(endpoint_.protocol());
-  close_on_exec(acceptor_.native_handle());
-  acceptor_.set_option(asio::socket_base::reuse_address(true));
-  acceptor_.bind(endpoint_);
-  acceptor_.listen();
+void HttpServer::listen_on_tcp() {
+  auto& socket = tcp_.socket();
+  try {
+    socket.open(endpoint_.protocol());
+    close_on_exec(socket.native_handle());
+    socket.set_option(asio::socket_base::reuse_address(true));
+    socket.bind(endpoint_);
+    socket.listen();
+  } catch (const boost::system::system_error& e) {
+    throw boost::system::system_error(e.code(), "cannot listen for HTTP on " + to_text(endpoint_));
+  }
+  Tcp::endpoint bound;
+  const auto generic = socket.local_endpoint();
+  std::memcpy(bound.data(), generic.data(), generic.size());
+  port_ = bound.port();
+}
+
+void HttpServer::listen_on_unix_socket() {
+  unix_file_.emplace(unix_path_, unix_mode_);
+  unix_.socket().assign(HttpAcceptor::Protocol(AF_UNIX, 0), unix_file_->release_descriptor());
+  unix_.socket().listen();
 }
 
 void HttpServer::stop() {
   if (!thread_.joinable()) return;
   asio::post(io_, [this] {
-    error_code ignored;
-    acceptor_.close(ignored);
-    retry_timer_.cancel();
+    tcp_.close();
+    unix_.close();
     while (!open_.empty())
       open_.begin()->second.connection->close();
     // Not left to run dry: a source may still have callbacks on their way to this loop.
     io_.stop();
   });
   thread_.join();
+  unix_file_.reset();
+}
+
+void HttpServer::set_token(BearerToken token) {
+  asio::post(io_, [this, token = std::move(token)]() mutable { shared_.token = std::move(token); });
 }
 
 void HttpServer::run() noexcept {
@@ -100,27 +132,7 @@ void HttpServer::run() noexcept {
   io_.run();
 }
 
-void HttpServer::do_accept() {
-  acceptor_.async_accept(
-      [this](error_code ec, HttpConnection::Socket socket) { on_accept(ec, std::move(socket)); });
-}
-
-void HttpServer::on_accept(error_code ec, HttpConnection::Socket socket) {
-  if (!acceptor_.is_open()) return;
-  if (!ec) {
-    accept_backoff_ = {};
-    serve(std::move(socket));
-    return do_accept();
-  }
-  counters_.accept_errors.add();
-  accept_backoff_ = std::clamp(accept_backoff_ * 2, kAcceptBackoffMin, kAcceptBackoffMax);
-  retry_timer_.expires_after(accept_backoff_);
-  retry_timer_.async_wait([this](error_code cancelled) {
-    if (!cancelled) do_accept();
-  });
-}
-
-void HttpServer::serve(HttpConnection::Socket socket) {
+void HttpServer::serve(HttpConnection::Socket socket, bool trusted) {
   counters_.connections_accepted.add();
   const bool refused = open_.size() - refusals_ >= limits_.connections_max;
   if (refused) {
@@ -129,10 +141,8 @@ void HttpServer::serve(HttpConnection::Socket socket) {
     ++refusals_;
   }
   close_on_exec(socket.native_handle());
-  error_code ignored;
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
 
-  auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_);
+  auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_, trusted);
   open_.emplace(connection.get(), Open{connection, refused});
   counters_.connections.add(1);
   refused ? connection->refuse() : connection->start();

@@ -1,19 +1,23 @@
 // HttpServer: the daemon's HTTP port, on a thread of its own.
 #pragma once
 
-#include <chrono>
+#include <sys/types.h>
+
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 
+#include "daemon/admin/bearer_token.h"
+#include "daemon/admin/http_acceptor.h"
 #include "daemon/admin/http_connection.h"
 #include "daemon/admin/router.h"
+#include "daemon/admin/unix_socket.h"
 
 namespace pulsewheel {
 
@@ -27,6 +31,11 @@ class HttpServer {
   struct Options {
     std::string address = "127.0.0.1";  // an IPv4 or IPv6 literal, without brackets
     std::uint16_t port = 7601;          // 0: any free one
+    std::string unix_socket;            // the path of one to listen on besides; empty: none
+    mode_t unix_socket_mode = 0660;     // of that file: who may connect
+    /// What TCP clients have to show, but for routes that are open. Those of the unix socket need
+    /// none: its mode says who they are.
+    BearerToken token;
     HttpLimits limits;
   };
 
@@ -39,11 +48,16 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Listens and starts the thread. Call once. Throws boost::system::system_error naming address
-  /// and port (in use, not ours, no permission); then nothing is open.
+  /// Listens and starts the thread. Call once. Throws std::system_error or
+  /// boost::system::system_error naming the address and port, or the path (in use, not ours, no
+  /// permission); then nothing is open.
   void start();
   /// Closes everything and joins the thread: answers not yet sent are lost. Idempotent.
   void stop();
+
+  /// From now on `token` counts, also on connections that are open; a stream that runs, runs on.
+  /// Any thread.
+  void set_token(BearerToken token);
 
   /// The port that is listened on. Requires start().
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
@@ -55,24 +69,25 @@ class HttpServer {
  private:
   using Tcp = boost::asio::ip::tcp;
 
-  void open();
+  void listen_on_tcp();
+  void listen_on_unix_socket();
   void run() noexcept;
-  void do_accept();
-  void on_accept(boost::system::error_code ec, HttpConnection::Socket socket);
-  void serve(HttpConnection::Socket socket);
+  void serve(HttpConnection::Socket socket, bool trusted);
   void on_ended(HttpConnection& connection);
 
   const HttpLimits limits_;
   const Tcp::endpoint endpoint_;
+  const std::string unix_path_;  // empty: none
+  const mode_t unix_mode_;
   const Router router_;
   HttpCounters counters_;
   std::uint16_t port_ = 0;
 
   boost::asio::io_context io_{1};
-  boost::asio::steady_timer retry_timer_{io_};  // its existence creates the loop's descriptors
-  boost::asio::basic_socket_acceptor<Tcp, boost::asio::io_context::executor_type> acceptor_{io_};
-  std::chrono::milliseconds accept_backoff_{0};
   HttpConnection::Shared shared_;
+  HttpAcceptor tcp_;
+  HttpAcceptor unix_;
+  std::optional<UnixSocketFile> unix_file_;
 
   struct Open {
     std::shared_ptr<HttpConnection> connection;

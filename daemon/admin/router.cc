@@ -24,11 +24,12 @@ Response method_not_allowed(std::string allow) {
 
 }  // namespace
 
-void Router::add(http::verb method, std::string_view pattern, Handler handler) {
+void Router::add(http::verb method, std::string_view pattern, Handler handler,
+                 RouteOptions options) {
   const std::optional<RequestTarget> parsed = RequestTarget::parse(pattern);
   PULSEWHEEL_CHECK(parsed && parsed->query.empty());
-  Route route{method,           std::string(pattern), {}, std::string(parsed->verb),
-              parsed->has_verb, std::move(handler)};
+  Route route{method,           std::string(pattern), {},     std::string(parsed->verb),
+              parsed->has_verb, std::move(handler),   options};
   for (const std::string_view segment : parsed->segments) {
     const bool is_param = segment.size() > 2 && segment.front() == '{' && segment.back() == '}';
     route.segments.push_back(
@@ -62,6 +63,12 @@ std::variant<Router::Match, Response> Router::match(http::verb method,
   return method_not_allowed(std::move(allow));
 }
 
+bool Router::is_open(http::verb method, std::string_view target) const {
+  const auto found = match(method, target);
+  const auto* route = std::get_if<Match>(&found);
+  return route != nullptr && route->options->open;
+}
+
 bool Router::same_path(const Route& route, const RequestTarget& target) {
   return route.has_verb == target.has_verb && route.verb == target.verb &&
          std::equal(route.segments.begin(), route.segments.end(), target.segments.begin(),
@@ -74,6 +81,7 @@ std::variant<Router::Match, Response> Router::bind(const Route& route,
                                                    const RequestTarget& target) {
   Match match;
   match.handler = &route.handler;
+  match.options = &route.options;
   match.query = target.query;
   for (std::size_t i = 0; i < route.segments.size(); ++i) {
     if (!route.segments[i].is_param) continue;

@@ -103,9 +103,11 @@ Router make_routes(StatusSource& source, const RouteLimits& limits) {
   constexpr auto kGet = http::verb::get;
   Router router;
   router.add(kGet, "/livez",
-             [&source](const Request&, Responder respond) { respond(livez(source)); });
+             [&source](const Request&, Responder respond) { respond(livez(source)); },
+             {.open = true});
   router.add(kGet, "/readyz",
-             [&source](const Request&, Responder respond) { respond(readyz(source)); });
+             [&source](const Request&, Responder respond) { respond(readyz(source)); },
+             {.open = true});
   router.add(kGet, "/metrics",
              [&source](const Request&, Responder respond) { respond(metrics(source)); });
   router.add(kGet, "/version", [](const Request&, Responder respond) { respond(version()); });

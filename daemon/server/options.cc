@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t kDescriptorsPerLoop = 3;
 /// Loops beside the shards': main, HTTP and Redis.
 constexpr std::uint64_t kOtherLoops = 3;
-/// Listeners, HTTP clients, log files and whatever a library opens for a moment.
-constexpr std::uint64_t kOtherDescriptors = 320;
+/// Listeners, log files and whatever a library opens for a moment; HTTP clients are beside them.
+constexpr std::uint64_t kOtherDescriptors = 64;
 
 /// A part of a limit that holds over all shards, with room for an uneven spread.
 std::size_t per_shard(std::uint64_t total, std::size_t shards) {
@@ -97,8 +97,8 @@ DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
   return {.mode = tables_of(config.server.fd_tables),
           .max_connections = config.server.max_connections,
           .limit = limit,
-          .reserve =
-              inherited + loops * kDescriptorsPerLoop + kOtherDescriptors + Shard::kBusySessionsMax,
+          .reserve = inherited + loops * kDescriptorsPerLoop + kOtherDescriptors +
+                     config.http.connections_max + Shard::kBusySessionsMax,
           .shards_wanted = shards};
 }
 
@@ -179,7 +179,24 @@ log::Options log_options(const Config& config) {
 }
 
 HttpServer::Options http_options(const Config& config) {
-  return {.address = config.http.address, .port = config.http.port, .limits = {}};
+  HttpServer::Options options;
+  options.address = config.http.address;
+  options.port = config.http.port;
+  options.unix_socket = config.http.unix_socket;
+  options.unix_socket_mode =
+      static_cast<mode_t>(std::stoul(config.http.unix_socket_mode, nullptr, 8));
+  options.token = http_token(config);
+  options.limits.connections_max = config.http.connections_max;
+  return options;
+}
+
+BearerToken http_token(const Config& config) {
+  if (!config.http.enabled || config.http.token_file.empty()) return {};
+  try {
+    return BearerToken::read(config.http.token_file);
+  } catch (const std::runtime_error& error) {
+    throw ConfigError({std::string("http.token_file: ") + error.what()});
+  }
 }
 
 bool uses_redis(const Config& config) noexcept {
@@ -216,6 +233,12 @@ MirrorOptions mirror_options(const Config& config, const NodeFacts& facts) {
 }
 
 void check_config(const Config& config) {
+  if (config.http.unix_socket.size() > UnixSocketFile::kPathBytesMax) {
+    throw ConfigError(
+        {"http.unix_socket: a path of up to " + std::to_string(UnixSocketFile::kPathBytesMax) +
+         " bytes is allowed, this one has " + std::to_string(config.http.unix_socket.size())});
+  }
+  static_cast<void>(http_token(config));
   if (uses_redis(config)) static_cast<void>(mirror_options(config, {}));
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "config/config.h"
+#include "daemon/admin/bearer_token.h"
 #include "daemon/admin/http_server.h"
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/log.h"
@@ -33,11 +34,14 @@ struct NodeFacts {
 [[nodiscard]] EventLog::Options event_log_options(const Config& config);
 [[nodiscard]] log::Options log_options(const Config& config);
 [[nodiscard]] HttpServer::Options http_options(const Config& config);
+/// What requests have to show, read from http.token_file; none without that or without a port.
+/// Blocks on the disk that has the file. Throws ConfigError.
+[[nodiscard]] BearerToken http_token(const Config& config);
 
 [[nodiscard]] bool uses_redis(const Config& config) noexcept;
 /// Requires uses_redis(). Throws ConfigError where a key's text is wrong.
 [[nodiscard]] MirrorOptions mirror_options(const Config& config, const NodeFacts& facts);
-/// The checks that need more than config/ knows. Throws ConfigError.
+/// The checks that need more than config/ knows, and the files that it names. Throws ConfigError.
 void check_config(const Config& config);
 
 }  // namespace pulsewheel

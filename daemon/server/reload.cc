@@ -83,6 +83,7 @@ Config Reloader::load() {
   if (reserve_ >= 0) ::close(std::exchange(reserve_, -1));
   Config config = load_config(source_);
   check_config(config);
+  http_token_ = http_token(config);
   return config;
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "config/config.h"
+#include "daemon/admin/bearer_token.h"
 #include "daemon/base/counters.h"
 
 namespace pulsewheel {
@@ -39,6 +41,10 @@ class Reloader {
   /// `running` stays.
   [[nodiscard]] std::optional<Config> reload(const Config& running);
 
+  /// Of the last successful reload: what http.token_file held. Taken with the configuration, since
+  /// there may be no descriptor to read it later.
+  [[nodiscard]] BearerToken take_http_token() noexcept { return std::move(http_token_); }
+
   [[nodiscard]] const ReloadCounters& counters() const noexcept { return counters_; }
 
  private:
@@ -47,6 +53,7 @@ class Reloader {
 
   const ConfigSource source_;
   int reserve_ = -1;
+  BearerToken http_token_;
   ReloadCounters counters_;
 };
 

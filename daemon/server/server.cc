@@ -59,6 +59,10 @@ void check_port_is_free(const tcp::endpoint& endpoint) {
   probe.bind(endpoint);
 }
 
+bool is_loopback(const std::string& address) {
+  return boost::asio::ip::make_address(address).is_loopback();
+}
+
 bool has_ipv6() {
   boost::asio::io_context io;
   tcp::acceptor probe(io);
@@ -304,7 +308,7 @@ void Server::start_http() {
   status_->attach(*http_, event_log_.get(), mirror_.get(), reloader_.counters());
   try {
     http_->start();
-  } catch (const boost::system::system_error& error) {
+  } catch (const std::exception& error) {
     throw StartError(ExitCode::kUnavailable, error.what());
   }
 }
@@ -318,7 +322,10 @@ void Server::write_ports_file() const {
     ports["listeners"].push_back(
         {{"address", bound.address}, {"port", bound.port}, {"protocol", "native"}});
   }
-  if (http_) ports["http"] = {{"address", config_.http.address}, {"port", http_->port()}};
+  if (http_) {
+    ports["http"] = {{"address", config_.http.address}, {"port", http_->port()}};
+    if (!config_.http.unix_socket.empty()) ports["http"]["unix_socket"] = config_.http.unix_socket;
+  }
   const std::string temporary = path + ".new";
   std::ofstream(temporary) << ports.dump() << '\n';
   if (std::rename(temporary.c_str(), path.c_str()) != 0) {
@@ -341,6 +348,12 @@ void Server::announce() const {
   }
   if (http_) {
     log::info("start", "HTTP: http://{}:{}/v1/status", config_.http.address, http_->port());
+    if (!config_.http.unix_socket.empty()) {
+      log::info("start", "HTTP: unix socket {}", config_.http.unix_socket);
+    }
+    if (config_.http.token_file.empty() && !is_loopback(config_.http.address)) {
+      log::warn("start", "whoever reaches the HTTP port may do everything: set http.token_file");
+    }
   }
 }
 
@@ -383,6 +396,7 @@ void Server::reload() {
   const log::Options log = log_options(config_);
   log::set_level(log.level);
   log::set_lines_per_second_max(log.lines_per_second_max);
+  if (http_) http_->set_token(reloader_.take_http_token());
   if (mirror_) mirror_->retry_now();
   if (event_log_) event_log_->set_rotation(config_.events.rotate_size, config_.events.rotate_keep);
   for (auto& shard : shards_) {

@@ -74,7 +74,7 @@ void ask(http::verb method, std::string_view input) {
     require(refusal->status != http::status::ok);
     return check_answer(*refusal, {});
   }
-  auto& [handler, query, params] = std::get<Router::Match>(match);
+  auto& [handler, options, query, params] = std::get<Router::Match>(match);
   std::size_t answers = 0;
   (*handler)(Request{method, query, {}, std::move(params)}, Responder([&](Response response) {
                ++answers;

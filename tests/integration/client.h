@@ -27,6 +27,8 @@ class Client {
   using Clock = std::chrono::steady_clock;
 
   explicit Client(std::uint16_t port);
+  /// To a unix socket.
+  explicit Client(const std::string& path);
   ~Client();
   Client(Client&& other) noexcept;
   Client& operator=(Client&&) = delete;

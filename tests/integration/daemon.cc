@@ -138,9 +138,10 @@ Daemon::Answer Daemon::post(const std::string& target) const {
 }
 
 Daemon::Answer Daemon::ask(const std::string& method, const std::string& target) const {
-  Client client(http_port_);
-  client.send_text(method + " " + target +
-                   " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+  const std::string& path = http_access_.unix_socket;
+  Client client = path.empty() ? Client(http_port_) : Client(path);
+  client.send_text(method + " " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
+                   http_access_.fields + "Connection: close\r\n\r\n");
   const std::string text = client.read_to_end();
   Answer answer;
   if (text.size() > 12) answer.status = std::stoi(text.substr(9, 3));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temporary_folder.h"
@@ -82,6 +83,13 @@ class Daemon {
   /// there is none: a misspelt name must not look like a 0.
   [[nodiscard]] double metric(const std::string& series) const;
 
+  /// How the requests above reach the daemon from now on.
+  struct HttpAccess {
+    std::string fields{};       // of each head: "Authorization: Bearer ...\r\n"
+    std::string unix_socket{};  // empty: over TCP
+  };
+  void set_http_access(HttpAccess access) { http_access_ = std::move(access); }
+
   void signal(int number) const;
   /// Replaces the file of Options::config and sends HUP. Returns whether the daemon took it.
   bool reload(const std::string& config) const;
@@ -104,6 +112,7 @@ class Daemon {
   pid_t pid_ = -1;
   std::uint16_t port_ = 0;
   std::uint16_t http_port_ = 0;
+  HttpAccess http_access_;
 };
 
 }  // namespace pulsewheel::test

@@ -84,6 +84,12 @@ class HttpServerTest : public testing::Test {
                });
     router.add(http::verb::get, "/never",
                [this](const Request&, Responder respond) { kept_.push_back(std::move(respond)); });
+    router.add(http::verb::get, "/field", [](const Request& request, Responder respond) {
+      respond(text(std::string(request.field("x-word"))));
+    });
+    router.add(http::verb::get, "/patient",
+               [this](const Request&, Responder respond) { kept_.push_back(std::move(respond)); },
+               {.answer_timeout = 60ms});
     router.add(http::verb::get, "/drop", [](const Request&, Responder) {});
     router.add(http::verb::get, "/throw",
                [](const Request&, Responder) { throw std::runtime_error("handler broke"); });
@@ -379,6 +385,19 @@ TEST_F(HttpServerTest, HandlerWithoutAnswerInTimeIs503) {
   server_->stop();
   ASSERT_EQ(kept_.size(), 1u);
   kept_[0](text("late"));  // no effect, no crash
+}
+
+TEST_F(HttpServerTest, ARouteMayHaveMoreTimeThanTheOthers) {
+  options_.limits.answer_timeout = 1ms;
+  const auto answer = ask(get("/patient"));
+  EXPECT_EQ(answer.result_int(), 503u);
+  EXPECT_THAT(answer.body(), HasSubstr("after 60 ms"));
+  server_->stop();
+}
+
+TEST_F(HttpServerTest, HandlersSeeTheFieldsOfTheHead) {
+  EXPECT_EQ(ask("GET /field HTTP/1.1\r\nHost: localhost\r\nX-Word: hello\r\n\r\n").body(), "hello");
+  EXPECT_EQ(ask(get("/field")).body(), "");
 }
 
 TEST_F(HttpServerTest, AnswersMayComeFromOtherThreads) {

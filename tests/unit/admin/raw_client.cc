@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,6 +42,17 @@ RawClient::RawClient(std::uint16_t port, int receive_buffer_bytes)
   if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
     ::close(fd_);
     throw std::runtime_error("cannot connect to port " + std::to_string(port));
+  }
+}
+
+RawClient::RawClient(const std::string& path)
+    : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(static_cast<char*>(address.sun_path), sizeof address.sun_path - 1);
+  if (::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    ::close(fd_);
+    throw std::runtime_error("cannot connect to " + path);
   }
 }
 

@@ -18,6 +18,8 @@ class RawClient {
 
   /// Connects to 127.0.0.1, with a small receive buffer if `receive_buffer_bytes` is not 0.
   explicit RawClient(std::uint16_t port, int receive_buffer_bytes = 0);
+  /// Connects to a unix socket.
+  explicit RawClient(const std::string& path);
   ~RawClient();
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;

@@ -103,6 +103,17 @@ TEST_F(RouterTest, MatchHandsOutTheQuery) {
   EXPECT_EQ(std::get<Router::Match>(match).query, "state=online&cursor=7");
 }
 
+TEST_F(RouterTest, OnlyRoutesThatWereAddedAsOpenAreOpen) {
+  router_.add(http::verb::get, "/livez", [](const Request&, Responder) {}, {.open = true});
+  EXPECT_TRUE(router_.is_open(http::verb::get, "/livez"));
+  EXPECT_TRUE(router_.is_open(http::verb::head, "/livez?verbose"));
+  EXPECT_FALSE(router_.is_open(http::verb::post, "/livez"));
+  EXPECT_FALSE(router_.is_open(http::verb::get, "/livez/"));
+  EXPECT_FALSE(router_.is_open(http::verb::get, "/v1/users"));
+  EXPECT_FALSE(router_.is_open(http::verb::get, "/nothing"));
+  EXPECT_FALSE(router_.is_open(http::verb::get, "*"));
+}
+
 using RouterDeathTest = RouterTest;
 
 TEST_F(RouterDeathTest, RefusesASecondHandlerForOnePattern) {

@@ -41,8 +41,8 @@ TEST(ConfigProblemTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
 
 TEST(ConfigProblemTest, UnknownKeysFarFromAllOthersListThoseOfTheirTable) {
   EXPECT_THAT(problems_of_text("http.certificate = 1"),
-              ElementsAre("test.toml:1: unknown key \"http.certificate\"; [http] has enabled, "
-                          "address, port"));
+              ElementsAre(StartsWith("test.toml:1: unknown key \"http.certificate\"; [http] has "
+                                     "enabled, address, port, ")));
   EXPECT_THAT(problems_of_text("zzzzzzzzz = 1"),
               ElementsAre("test.toml:1: unknown key \"zzzzzzzzz\""));
 }
@@ -123,6 +123,18 @@ TEST(ConfigProblemTest, AddressesAreLiterals) {
   EXPECT_THAT(problems_of_sets({"http.address=*"}), ElementsAre(HasSubstr("not an IP address")));
 }
 
+TEST(ConfigProblemTest, AFileModeIsThreeOctalDigits) {
+  for (const char* mode : {"660", "0600", "000", "\"777\""}) {
+    EXPECT_THAT(problems_of_sets({std::string{"http.unix_socket_mode="} + mode}), IsEmpty())
+        << mode;
+  }
+  for (const char* mode : {"", "66", "1660", "668", "0o660", "u=rw", "06600"}) {
+    EXPECT_THAT(problems_of_sets({std::string{"http.unix_socket_mode="} + mode}),
+                ElementsAre(HasSubstr("not a file mode")))
+        << mode;
+  }
+}
+
 TEST(ConfigProblemTest, TextIsUtf8WithoutControlCharactersAndNotTooLong) {
   const auto problems = [](const std::string& path) {
     return problems_of_sets({"events.path=" + path});
@@ -169,8 +181,8 @@ TEST(ConfigProblemTest, TablesAndArraysInEachOthersPlaceSaySo) {
   EXPECT_THAT(problems_of_text("presence = 1"),
               ElementsAre(StartsWith("test.toml:1: presence is a table with the keys tick,")));
   EXPECT_THAT(problems_of_text("[[http]]\nport = 1"),
-              ElementsAre("test.toml:1: unknown key \"http.0\"; [http] has enabled, address, "
-                          "port"));
+              ElementsAre(StartsWith("test.toml:1: unknown key \"http.0\"; [http] has enabled, "
+                                     "address, port, ")));
 }
 
 TEST(ConfigProblemTest, QuotedKeysAreNotPaths) {
