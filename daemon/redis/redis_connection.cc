@@ -201,13 +201,11 @@ void RedisConnection::on_command_reply(RedisReply reply) {
   sent_.commands.pop_front();
   counters_.replies.add();
   std::optional<ReplyError> error;
-  if (reply.is_error()) {
-    error = classify_reply_error(reply.text);
-    on_error_reply(*error, reply);
-  }
+  if (reply.is_error()) error = classify_reply_error(reply.text);
   if (error == ReplyError::kNoScript && command.script != nullptr) {
     resend(std::move(command));
   } else {
+    if (error) on_error_reply(*error, reply);
     counters_.round_trip.observe(MonoClock::now() - command.submitted);
     release(command);
     command.callback({}, std::move(reply));
@@ -233,7 +231,9 @@ void RedisConnection::react(ReplyError error) {
   }
 }
 
+/// No trouble, but the usual way of a script into a server: only `scripts_resent` counts it.
 void RedisConnection::resend(Command command) {
+  log::debug("redis_script", "Redis does not know a script (yet): its source is sent");
   is_resending_ = true;
   counters_.scripts_resent.add();
   const RedisScript& script = *std::exchange(command.script, nullptr);

@@ -29,7 +29,7 @@ constexpr std::array<ReplyErrorFacts, kReplyErrorCount> kFacts{{
     {ReplyError::kWrongType, "WRONGTYPE", "wrongtype", "redis_wrongtype", kStopKind,
      "A key of ours holds a value of another type: somebody else uses its name."},
     {ReplyError::kNoScript, "NOSCRIPT", "noscript", "redis_noscript", kResendWithEval,
-     "Redis has forgotten a script, which is sent again."},
+     "Redis does not know a script whose source it was just sent."},
     {ReplyError::kMoved, "MOVED", "moved", "redis_moved", kStopKind,
      "This Redis is a node of a cluster, which this version cannot use."},
     {ReplyError::kCrossSlot, "CROSSSLOT", "crossslot", "redis_crossslot", kStopKind,

@@ -237,6 +237,9 @@ void append_redis_client(const RedisCounters& client, Families& out) {
                                "Connections to Redis that stood.", client.connections.value()));
   out.push_back(counter_family("pulsewheel_redis_commands_total", "Commands sent to Redis.",
                                client.commands.value()));
+  out.push_back(counter_family("pulsewheel_redis_scripts_resent_total",
+                               "Scripts whose source Redis had to be sent.",
+                               client.scripts_resent.value()));
   out.push_back(gauge_family("pulsewheel_redis_commands_in_flight",
                              "Commands that Redis has not answered yet.",
                              static_cast<double>(client.commands_in_flight.value())));

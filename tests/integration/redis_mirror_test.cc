@@ -202,6 +202,17 @@ TEST(RedisMirrorTest, ANewPasswordWorksAfterAReload) {
       eventually([&] { return daemon.metric("pulsewheel_redis_joined") == 1; }, seconds{10}));
 }
 
+TEST(RedisMirrorTest, ScriptsThatRedisSeesForTheFirstTimeAreNoTrouble) {
+  const RedisServer redis;
+  const Daemon daemon(mirroring(redis));
+  Client alice(daemon.port());
+  alice.login("alice");
+  ASSERT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
+  EXPECT_GT(daemon.metric("pulsewheel_redis_scripts_resent_total"), 0);
+  EXPECT_EQ(daemon.metric("pulsewheel_redis_error_replies_total"), 0);
+  EXPECT_THAT(daemon.log(), testing::Not(HasSubstr(" warn ")));
+}
+
 TEST(RedisMirrorTest, OffMeansNoThreadAndNoMetric) {
   const Daemon daemon;
   EXPECT_THAT(daemon.get("/metrics").body, testing::Not(HasSubstr("pulsewheel_redis")));

@@ -525,6 +525,7 @@ TEST_F(RedisClientScriptTest, CallsByHashAndFallsBackToTheSource) {
                           ElementsAre("EVAL", "return 1", "1", "key", "a"),
                           ElementsAre("EVALSHA", kFirst.sha1(), "1", "key", "b")));
   EXPECT_EQ(client().counters().scripts_resent.value(), 1u);
+  EXPECT_EQ(client().counters().of(ReplyError::kNoScript).value(), 0u) << "it is no trouble";
   EXPECT_EQ(client().counters().commands_in_flight.value(), 0);
   EXPECT_EQ(client().counters().bytes_in_flight.value(), 0);
 }
@@ -572,6 +573,7 @@ TEST_F(RedisClientScriptTest, SendsAScriptAgainOnceOnly) {
   ASSERT_TRUE(wait_for_outcomes(1));
   EXPECT_THAT(outcomes_, ElementsAre("a: NOSCRIPT x"));
   EXPECT_THAT(calls(), ElementsAre("EVALSHA a", "EVAL a"));
+  EXPECT_EQ(client().counters().of(ReplyError::kNoScript).value(), 1u);
 }
 
 TEST_F(RedisClientScriptTest, FailsHeldCommandsWithTheConnection) {
