@@ -78,7 +78,7 @@ RULES = {
     ),
     "daemon/server/shard_core": Rule(  # decides; what it may not do is left to shard.cc
         ours=(
-            "proto/", "daemon/base/", "daemon/core/", "daemon/net/shard_context.h",
+            "daemon/base/", "daemon/core/", "daemon/net/shard_context.h",
             "daemon/server/input_drain.h", "daemon/server/shard_mail.h",
         ),
         pure=True,
