@@ -16,6 +16,7 @@
 
 #include "tests/client_sim/connection.h"
 #include "tests/client_sim/options.h"
+#include "tests/client_sim/program.h"
 
 namespace pulsewheel::sim {
 namespace {

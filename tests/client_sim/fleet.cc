@@ -8,6 +8,7 @@
 
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/thread.h"
+#include "tests/client_sim/program.h"
 
 namespace pulsewheel::sim {
 namespace {

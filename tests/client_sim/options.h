@@ -12,14 +12,6 @@
 
 namespace pulsewheel::sim {
 
-// Exit codes. Those of sysexits.h where it has one.
-inline constexpr int kExitFine = 0;
-inline constexpr int kExitPromiseBroken = 1;
-inline constexpr int kExitUsage = 64;
-inline constexpr int kExitUnavailable = 69;
-inline constexpr int kExitSystem = 71;
-inline constexpr int kExitCannotWrite = 73;
-
 inline constexpr std::uint32_t kConnectionsMax = 1'000'000;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kThreadsMax = 256;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "daemon/base/thread.h"
-#include "tests/client_sim/options.h"
+#include "tests/client_sim/program.h"
 
 namespace pulsewheel::sim {
 namespace {

@@ -1,8 +1,6 @@
 #include "tests/client_sim/run.h"
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "tests/client_sim/daemon_usage.h"
 #include "tests/client_sim/edge_follower.h"
 #include "tests/client_sim/fleet.h"
+#include "tests/client_sim/program.h"
 #include "tests/client_sim/progress.h"
 #include "tests/client_sim/report.h"
 #include "tests/client_sim/ring_verifier.h"
@@ -34,12 +33,6 @@ constexpr Duration kRampStall = 15s;
 constexpr Duration kMemorySettles = 500ms;
 /// How long the event log may take to be read up to the end of the run.
 constexpr Duration kCatchUpLimit = 10s;
-
-std::atomic<bool> interrupted{false};
-
-void on_interrupt(int) {
-  interrupted.store(true, std::memory_order_relaxed);
-}
 
 std::uint32_t users_of(const Options& options) noexcept {
   return (options.connections + options.devices - 1) / options.devices;
@@ -135,8 +128,7 @@ Run::Run(const Options& options) : options_(options), names_(std::random_device{
 }
 
 int Run::execute() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  catch_interrupts();
   find_daemon();
   measure_base();
   if (ramp()) static_cast<void>(hold());
@@ -204,7 +196,7 @@ void Run::measure_base() {
 bool Run::pause(const std::string& what, double share) {
   std::this_thread::sleep_for(kLookInterval);
   progress_.show(what, share, fleet_->totals().progress, MonoClock::now());
-  if (interrupted.load(std::memory_order_relaxed)) {
+  if (interrupted()) {
     progress_.say("pulsewheel-sim: interrupted; what follows is judged up to here");
     return false;
   }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "tests/client_sim/program.h"
+
 namespace pulsewheel::sim {
 namespace {
 

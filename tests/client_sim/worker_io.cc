@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "proto/frame.h"
+#include "tests/client_sim/program.h"
 #include "tests/client_sim/worker.h"
 
 namespace pulsewheel::sim {

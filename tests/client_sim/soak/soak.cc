@@ -1,8 +1,6 @@
 #include "tests/client_sim/soak/soak.h"
 
 #include <algorithm>
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -13,6 +11,7 @@
 
 #include "tests/client_sim/daemon_process.h"
 #include "tests/client_sim/daemon_usage.h"
+#include "tests/client_sim/program.h"
 #include "tests/client_sim/soak/cycle.h"
 #include "tests/client_sim/soak/fault_driver.h"
 #include "tests/client_sim/soak/faults.h"
@@ -35,12 +34,6 @@ constexpr Duration kQuietPoll = 250ms;
 /// How long a base line must not move: longer than the retention of offline users, whose timer is
 /// the last to go.
 constexpr Duration kRest = 3s;
-
-std::atomic<bool> interrupted{false};
-
-void on_interrupt(int) {
-  interrupted.store(true, std::memory_order_relaxed);
-}
 
 double seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -88,8 +81,7 @@ Soak::Soak(const SoakOptions& options) : options_(options) {
 }
 
 int Soak::execute() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  catch_interrupts();
   std::fprintf(stderr, "soak: %.1f minutes, seed %llu\n", figures_.minutes,
                static_cast<unsigned long long>(figures_.seed));
   try {
@@ -225,7 +217,7 @@ Footprint Soak::wait_until_quiet(const Footprint* base) {
 
 void Soak::turn() {
   std::this_thread::sleep_for(kTurn);
-  if (interrupted.load(std::memory_order_relaxed)) throw Stopped("interrupted");
+  if (interrupted()) throw Stopped("interrupted");
   std::string why;
   if (!daemon_->running(why)) throw Stopped("the daemon " + why);
 }

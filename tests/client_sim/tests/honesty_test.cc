@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/client_sim/options.h"
+#include "tests/client_sim/program.h"
 #include "tests/client_sim/tests/simulator_test.h"
 
 namespace pulsewheel::sim {
