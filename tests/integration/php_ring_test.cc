@@ -5,8 +5,8 @@
 
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <future>
-#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
@@ -56,23 +56,40 @@ class PhpRingTest : public testing::Test {
     return match.empty() ? 0 : std::stoll(match[1]);
   }
 
-  /// Whether the machine kept loop.php from a slot until its second was over.
-  static bool was_held_up(const Ended& loop) {
-    return loop.log.find("late: ") != std::string::npos;
-  }
+  /// What came of a user who fell silent while loop.php ran.
+  struct Silence {
+    std::string uid;
+    std::int64_t due = 0;  // the second in which the loop finds the user offline
+    Ended loop;
+  };
 
-  /// The second in which loop.php found the user offline.
-  static std::optional<std::int64_t> expiry_of(const std::string& uid, const Ended& loop) {
-    std::smatch match;
-    if (!std::regex_search(loop.log, match, std::regex("(\\d+)\\.\\d+ offline " + uid + "\n"))) {
-      ADD_FAILURE() << uid << " is not among those offline: " << loop.log;
-      return std::nullopt;
+  /// Lets a user fall silent, another one (of the attempt's number) each time that the machine kept
+  /// loop.php from a slot until its second was over: who is in such a slot gets another lap. At
+  /// most kAttemptsMax times.
+  static Silence fall_silent(const std::function<Silence(int)>& attempt) {
+    for (int number = 1;; ++number) {
+      Silence silence = attempt(number);
+      const bool was_held_up = silence.loop.log.find("late: ") != std::string::npos;
+      if (!was_held_up || number == kAttemptsMax) return silence;
     }
-    return std::stoll(match[1]);
+  }
+  static constexpr int kAttemptsMax = 3;
+
+  std::future<Ended> start_loop(const std::string& seconds) const {
+    return std::async(std::launch::async, [this, seconds] { return php("loop.php", {seconds}); });
   }
 
-  Daemon::Options with_redis(const std::string& mode) const {
-    return {.sets = {"redis.mode=" + mode, "redis.url=" + redis_.url(), "redis.node=n1",
+  /// Fails unless loop.php found the user offline in the second in which it was due.
+  static void expect_expired_in_time(const Silence& silence) {
+    std::smatch match;
+    const std::regex expiry("(\\d+)\\.\\d+ offline " + silence.uid + "\n");
+    ASSERT_TRUE(std::regex_search(silence.loop.log, match, expiry))
+        << silence.uid << " is not among those offline: " << silence.loop.log;
+    EXPECT_EQ(std::stoll(match[1]), silence.due) << silence.loop.log;
+  }
+
+  Daemon::Options with_redis(const std::string& mode, const std::string& node = "n1") const {
+    return {.sets = {"redis.mode=" + mode, "redis.url=" + redis_.url(), "redis.node=" + node,
                      "presence.timeout=5s"}};
   }
 
@@ -101,16 +118,17 @@ class PhpRingTest : public testing::Test {
 };
 
 TEST_F(PhpRingTest, ExpiresAUserInTheSecondBehindTheDeadline) {
-  std::future<Ended> loop = std::async(std::launch::async, [&] { return php("loop.php", {"7"}); });
-  const std::int64_t second = login("alice", 2);
-  EXPECT_TRUE(is_online("alice"));
+  const Silence silence = fall_silent([&](int number) {
+    const std::string uid = "alice-" + std::to_string(number);
+    std::future<Ended> loop = start_loop("7");
+    const std::int64_t second = login(uid, 2);
+    EXPECT_TRUE(is_online(uid));
+    return Silence{uid, second + 3, loop.get()};
+  });
 
-  const Ended ended = loop.get();
-
-  if (was_held_up(ended)) GTEST_SKIP() << ended.log;
-  EXPECT_EQ(expiry_of("alice", ended), second + 3);
-  EXPECT_FALSE(is_online("alice"));
-  EXPECT_THAT(slots_with("alice"), ElementsAre());
+  expect_expired_in_time(silence);
+  EXPECT_FALSE(is_online(silence.uid));
+  EXPECT_THAT(slots_with(silence.uid), ElementsAre());
 }
 
 TEST_F(PhpRingTest, ARefreshMovesAUserOutOfTheOldSlot) {
@@ -183,22 +201,22 @@ TEST_F(PhpRingTest, AUserWhoIsInTheIndexAndInNoSlotIsOffline) {
 }
 
 TEST_F(PhpRingTest, SeesAUserOfTheDaemonAndExpiresItInTimeWhenTheDaemonIsKilled) {
-  Daemon daemon(with_redis("mirror"));
-  std::future<Ended> loop = std::async(std::launch::async, [&] { return php("loop.php", {"10"}); });
-  Client alice(daemon.port());
-  alice.login("alice");
-  ASSERT_TRUE(eventually([&] { return is_online("alice"); }));
-  const std::int64_t deadline_ms =
-      std::stoll(redis_.command({"HGET", "pulsewheel:deadline", "alice"}).text);
+  const Silence silence = fall_silent([&](int number) {
+    const std::string uid = "alice-" + std::to_string(number);
+    Daemon daemon(with_redis("mirror", "n" + std::to_string(number)));
+    std::future<Ended> loop = start_loop("10");
+    Client alice(daemon.port());
+    alice.login(uid);
+    EXPECT_TRUE(eventually([&] { return is_online(uid); }));
+    const std::string deadline_ms = redis_.command({"HGET", "pulsewheel:deadline", uid}).text;
+    daemon.signal(SIGKILL);
+    daemon.wait();
+    EXPECT_TRUE(is_online(uid));
+    return Silence{uid, std::stoll(deadline_ms) / 1000 + 1, loop.get()};
+  });
 
-  daemon.signal(SIGKILL);
-  daemon.wait();
-  EXPECT_TRUE(is_online("alice"));
-  const Ended ended = loop.get();
-
-  if (was_held_up(ended)) GTEST_SKIP() << ended.log;
-  EXPECT_EQ(expiry_of("alice", ended), deadline_ms / 1000 + 1);
-  EXPECT_FALSE(is_online("alice"));
+  expect_expired_in_time(silence);
+  EXPECT_FALSE(is_online(silence.uid));
 }
 
 TEST_F(PhpRingTest, ARefreshKeepsAUserWhoLogsOutOfTheDaemon) {
