@@ -1,9 +1,6 @@
 #include "tests/integration/daemon.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -17,41 +14,23 @@
 namespace pulsewheel::test {
 namespace {
 
-pid_t start(const std::vector<std::string>& arguments, const std::string& log,
-            std::uint64_t descriptor_limit, const std::function<void()>& in_child) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments)
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  const pid_t pid = ::fork();
-  if (pid != 0) {
-    ::close(out);
-    return pid;
-  }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (descriptor_limit != 0) {
-    const rlimit limit{descriptor_limit, descriptor_limit};
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(out, STDERR_FILENO);
-  if (in_child) in_child();
-  ::execv(argv[0], argv.data());
-  ::_exit(127);
-}
-
-int exit_code(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+/// What the child does before it becomes the daemon.
+std::function<void()> preparation(const Daemon::Options& options) {
+  return [&options] {
+    if (options.descriptor_limit != 0) {
+      const rlimit limit{options.descriptor_limit, options.descriptor_limit};
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (options.in_child) options.in_child();
+  };
 }
 
 }  // namespace
 
 Ended run_program(const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
-  int status = 0;
-  ::waitpid(start(arguments, folder / "log", 0, {}), &status, 0);
-  return {exit_code(status), read_file(folder / "log")};
+  const int exit_code = ChildProcess(arguments, folder / "log").wait();
+  return {exit_code, read_file(folder / "log")};
 }
 
 std::vector<std::string> Daemon::arguments(const Options& options, const Files& files) {
@@ -78,34 +57,24 @@ std::vector<std::string> Daemon::arguments(const Options& options, const Files& 
 Daemon::Daemon(Options options)
     : state_dir_(options.state_dir.empty() ? folder_ / "state" : options.state_dir) {
   const std::string ports_file = folder_ / "ports";
-  pid_ = start(arguments(options, {state_dir_, ports_file, config_file()}), folder_ / "log",
-               options.descriptor_limit, options.in_child);
-  int status = 0;
-  const bool listens = eventually([&] {
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) pid_ = -1;
-    return pid_ == -1 || ::access(ports_file.c_str(), R_OK) == 0;
-  });
-  if (!listens || pid_ == -1) throw std::runtime_error("the daemon did not start: " + log());
+  process_.emplace(arguments(options, {state_dir_, ports_file, config_file()}), folder_ / "log",
+                   preparation(options));
+  const bool listens = eventually(
+      [&] { return !process_->is_running() || ::access(ports_file.c_str(), R_OK) == 0; });
+  if (!listens || !process_->is_running())
+    throw std::runtime_error("the daemon did not start: " + log());
   const auto ports = nlohmann::json::parse(read_file(ports_file));
   port_ = ports.at("listeners").at(0).at("port");
   http_port_ = ports.at("http").at("port");
-}
-
-Daemon::~Daemon() {
-  if (pid_ == -1) return;
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
 }
 
 Ended Daemon::run_to_end(Options options) {
   const TemporaryFolder folder;
   const Files files{options.state_dir.empty() ? folder / "state" : options.state_dir,
                     folder / "ports", folder / "pulsewheel.toml"};
-  int status = 0;
-  ::waitpid(
-      start(arguments(options, files), folder / "log", options.descriptor_limit, options.in_child),
-      &status, 0);
-  return {exit_code(status), read_file(folder / "log")};
+  const int exit_code =
+      ChildProcess(arguments(options, files), folder / "log", preparation(options)).wait();
+  return {exit_code, read_file(folder / "log")};
 }
 
 std::vector<nlohmann::json> Daemon::edges(const std::string& file) const {
@@ -164,7 +133,7 @@ double Daemon::metric(const std::string& series) const {
 }
 
 void Daemon::signal(int number) const {
-  ::kill(pid_, number);
+  process_->signal(number);
 }
 
 bool Daemon::reload(const std::string& config) const {
@@ -182,10 +151,7 @@ bool Daemon::reload(const std::string& config) const {
 }
 
 int Daemon::wait() {
-  int status = 0;
-  ::waitpid(pid_, &status, 0);
-  pid_ = -1;
-  return exit_code(status);
+  return process_->wait();
 }
 
 }  // namespace pulsewheel::test

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace pulsewheel::test {
@@ -24,6 +25,7 @@ struct Ended {
 /// Runs a program to its end. For command lines that do not serve.
 Ended run_program(const std::vector<std::string>& arguments);
 
+/// What still runs is killed with it.
 class Daemon {
  public:
   struct Options {
@@ -52,15 +54,13 @@ class Daemon {
   Daemon() : Daemon(Options{}) {}
   /// Starts it and waits until it listens. Fails the test (throws) when it ends instead.
   explicit Daemon(Options options);
-  /// Kills what still runs.
-  ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
   /// Starts one that is expected to end by itself, and waits for that.
   static Ended run_to_end(Options options);
 
-  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] pid_t pid() const { return process_->pid(); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::uint16_t http_port() const { return http_port_; }
   [[nodiscard]] std::string state_dir() const { return state_dir_; }
@@ -109,7 +109,7 @@ class Daemon {
 
   TemporaryFolder folder_;
   std::string state_dir_;
-  pid_t pid_ = -1;
+  std::optional<ChildProcess> process_;
   std::uint16_t port_ = 0;
   std::uint16_t http_port_ = 0;
   HttpAccess http_access_;

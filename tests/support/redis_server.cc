@@ -1,12 +1,9 @@
 #include "tests/support/redis_server.h"
 
-#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,24 +20,6 @@ namespace {
 
 // Nothing that these tests do takes a server this long; a hang does.
 constexpr timeval kCommandTimeout{30, 0};
-
-pid_t spawn(const std::vector<std::string>& arguments, const std::string& log) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments)
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  const pid_t pid = ::fork();
-  if (pid != 0) {
-    ::close(out);
-    return pid;
-  }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(out, STDERR_FILENO);
-  ::execvp(argv[0], argv.data());
-  ::_exit(127);
-}
 
 RedisReply to_value(const redisReply& reply) {
   using Type = RedisReply::Type;
@@ -91,10 +70,6 @@ RedisServer::RedisServer(Options options) : options_(std::move(options)) {
   start();
 }
 
-RedisServer::~RedisServer() {
-  kill();
-}
-
 std::vector<std::string> RedisServer::command_line() const {
   std::vector<std::string> words{"redis-server",
                                  "--bind",
@@ -130,32 +105,31 @@ std::vector<std::string> RedisServer::command_line() const {
 }
 
 void RedisServer::start() {
-  pid_ = spawn(command_line(), folder_ / "log");
+  process_.emplace(command_line(), folder_ / "log");
   const bool answers = eventually([this] {
-    if (::waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
-    if (pid_ == -1) return true;
+    if (!process_->is_running()) return true;
     try {
       return command({"PING"}).is_status("PONG");
     } catch (const std::runtime_error&) {
       return false;
     }
   });
-  if (!answers || pid_ == -1) throw std::runtime_error("redis-server did not start: " + log());
+  if (!answers || !process_->is_running())
+    throw std::runtime_error("redis-server did not start: " + log());
 }
 
-void RedisServer::end(bool at_once) {
-  if (pid_ == -1) return;
-  ::kill(pid_, SIGCONT);
-  ::kill(pid_, at_once ? SIGKILL : SIGTERM);
-  ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+void RedisServer::end(int signal) {
+  process_->signal(SIGCONT);
+  process_->signal(signal);
+  process_->wait();
 }
 
 void RedisServer::freeze() const {
-  ::kill(pid_, SIGSTOP);
+  process_->signal(SIGSTOP);
 }
 
 void RedisServer::thaw() const {
-  ::kill(pid_, SIGCONT);
+  process_->signal(SIGCONT);
 }
 
 RedisReply RedisServer::command(const std::vector<std::string>& words) const {

@@ -1,14 +1,15 @@
 // RedisServer: a real redis-server of a test's own, on free ports and in a folder that goes away.
 #pragma once
 
-#include <sys/types.h>
-
+#include <csignal>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/redis/redis_reply.h"
+#include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
 struct redisContext;  // hiredis'
@@ -16,6 +17,7 @@ struct redisContext;  // hiredis'
 namespace pulsewheel::test {
 
 /// Listens on 127.0.0.1 and on a socket in its folder. Its port stays its own while it is down.
+/// What still runs is killed with it.
 class RedisServer {
  public:
   struct Options {
@@ -32,17 +34,15 @@ class RedisServer {
   RedisServer() : RedisServer(Options{}) {}
   /// Starts it. Throws, with its log, when it does not answer a PING.
   explicit RedisServer(Options options);
-  /// Kills it.
-  ~RedisServer();
   RedisServer(const RedisServer&) = delete;
   RedisServer& operator=(const RedisServer&) = delete;
 
   /// Starts it again, where it was.
   void start();
   /// SIGTERM, and waits for its end.
-  void stop() { end(false); }
+  void stop() { end(SIGTERM); }
   /// SIGKILL, and waits for its end.
-  void kill() { end(true); }
+  void kill() { end(SIGKILL); }
   /// SIGSTOP and SIGCONT.
   void freeze() const;
   void thaw() const;
@@ -72,14 +72,14 @@ class RedisServer {
   };
 
   [[nodiscard]] std::vector<std::string> command_line() const;
-  void end(bool at_once);
+  void end(int signal);
 
   const Options options_;
   TemporaryFolder folder_;
   ReservedPort port_;
   ReservedPort tls_port_;
   ReservedPort bus_port_;  // of a cluster
-  pid_t pid_ = -1;
+  std::optional<ChildProcess> process_;
 };
 
 /// A blocking connection to a RedisServer, as a user who may do everything. Throws
