@@ -69,38 +69,6 @@ class RedisRepairTest : public testing::Test {
   std::unique_ptr<Swarm> swarm_;
 };
 
-TEST_F(RedisRepairTest, FillsARedisThatWasKilledAndComesBackEmptyWithoutAnEdge) {
-  constexpr std::size_t kUsers = 10'000;
-  start(kUsers);
-  redis_.kill();
-  ASSERT_TRUE(eventually([&] { return daemon_->metric("pulsewheel_redis_up") == 0; }));
-  redis_.start();
-  expect_repaired(kUsers);
-  EXPECT_EQ(edges(), kUsers);  // the logins
-  EXPECT_THAT(read_edges(redis_), IsEmpty());
-}
-
-TEST_F(RedisRepairTest, FillsARedisThatWasFlushed) {
-  constexpr std::size_t kUsers = 1'000;
-  start(kUsers);
-  redis_.command({"FLUSHALL"});
-  expect_repaired(kUsers);
-  EXPECT_GE(daemon_->metric(kRepaired), kUsers);
-  EXPECT_EQ(edges(), kUsers);
-  EXPECT_THAT(read_edges(redis_), IsEmpty());
-}
-
-TEST_F(RedisRepairTest, WaitsForARedisThatHangs) {
-  constexpr std::size_t kUsers = 100;
-  start(kUsers);
-  redis_.command({"CLIENT", "PAUSE", "3000"});
-  ASSERT_TRUE(swarm_->add_users("late", 20));
-  ASSERT_TRUE(eventually([&] { return daemon_->metric("pulsewheel_redis_up") == 0; }));
-  expect_repaired(kUsers + 20);
-  EXPECT_EQ(edges(), kUsers + 20);
-  EXPECT_EQ(read_edges(redis_).size(), kUsers + 20);
-}
-
 TEST_F(RedisRepairTest, WhatHappenedWhileRedisWasDownIsInTheStreamAfterwards) {
   start(1, {"presence.on_disconnect=offline"});
   redis_.kill();
