@@ -6,8 +6,12 @@
 namespace pulsewheel::test {
 namespace {
 
-TEST(RedisSharedTest, AKilledNodesThousandsOfUsersGoOfflineOnceUnlessTheyComeBack) {
-  check_a_killed_node(3'000);
+TEST(RedisSharedSlowTest, AKilledNodesThousandsOfUsersGoOfflineOnceUnlessTheyComeBack) {
+  check_a_killed_node(3'000, Afterlife::kNone);
+}
+
+TEST(RedisSharedSlowTest, ANodeOfThousandsThatRestartsAtOnceJoinsAfterItsLeaseAndDoublesNoEdge) {
+  check_a_killed_node(3'000, Afterlife::kRestarted);
 }
 
 }  // namespace

@@ -91,7 +91,11 @@ TEST(RedisSharedTest, AConnectedUserIsClaimedByNobody) {
 }
 
 TEST(RedisSharedTest, AKilledNodesUsersGoOfflineOnceUnlessTheyComeBack) {
-  check_a_killed_node(300);
+  check_a_killed_node(300, Afterlife::kNone);
+}
+
+TEST(RedisSharedTest, ANodeThatRestartsAtOnceJoinsAfterItsLeaseAndDoublesNoEdge) {
+  check_a_killed_node(300, Afterlife::kRestarted);
 }
 
 TEST(RedisSharedTest, ANodeThatStopsLeavesItsUsersToTheOthers) {

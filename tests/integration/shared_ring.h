@@ -25,9 +25,17 @@ struct StreamEdge {
 };
 std::vector<StreamEdge> read_stream(const RedisServer& redis);
 
+/// What becomes of a node that is killed.
+enum class Afterlife {
+  kNone,       // it stays dead
+  kRestarted,  // it starts at once, under its name and on its state folder
+};
+
 /// Three nodes, with all users on the first, which is killed. A third of them comes back through
-/// the second one and stays; the others are silent. Fails the test unless each of these goes
-/// offline once, in time, and nobody else does; and unless the killed node joins again.
-void check_a_killed_node(std::size_t users);
+/// the second one and stays; the others are silent, and are due before the lease of the dead is
+/// over or behind that. Fails the test unless each of these goes offline once, in [T, T + lease +
+/// two seconds of the hand] after the last packet of which Redis knew, by Redis' own clock, and
+/// nobody else does; and unless a restarted node joins as soon as its old lease is over.
+void check_a_killed_node(std::size_t users, Afterlife afterlife);
 
 }  // namespace pulsewheel::test
