@@ -120,6 +120,29 @@ void Acceptor::bind(const boost::asio::ip::tcp::endpoint& endpoint, const TcpOpt
   acceptor_.bind(endpoint);
 }
 
+void Acceptor::adopt(int listening_descriptor, const TcpOptions& tcp) {
+  spare_.take();
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  const int duplicate = ::fcntl(listening_descriptor, F_DUPFD_CLOEXEC, 0);
+  if (duplicate < 0 || ::getsockopt(duplicate, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) {
+    const boost::system::error_code error(errno, boost::system::system_category());
+    if (duplicate >= 0) ::close(duplicate);
+    throw boost::system::system_error(error);
+  }
+  is_v6_ = domain == AF_INET6;
+  boost::system::error_code error;
+  acceptor_.assign(is_v6_ ? boost::asio::ip::tcp::v6() : boost::asio::ip::tcp::v4(), duplicate,
+                   error);
+  if (error) {
+    ::close(duplicate);
+    throw boost::system::system_error(error);
+  }
+  acceptor_.set_option(boost::asio::ip::tcp::no_delay(true));
+  apply(tcp, acceptor_);
+  acceptor_.native_non_blocking(true);
+}
+
 std::uint16_t Acceptor::port() const {
   return acceptor_.local_endpoint().port();
 }

@@ -104,14 +104,20 @@ class Acceptor {
   /// Binds with SO_REUSEPORT, so that each shard has a queue of its own; connections inherit
   /// TCP_NODELAY and what `tcp` says. Throws boost::system::system_error.
   void bind(const boost::asio::ip::tcp::endpoint& endpoint, const TcpOptions& tcp = {});
+  /// In place of bind(): listens with a duplicate of `listening_descriptor`, a TCP socket that
+  /// others may hold and accept from, too; it gets the same options, and becomes non-blocking for
+  /// all of them. Throws boost::system::system_error.
+  void adopt(int listening_descriptor, const TcpOptions& tcp = {});
   /// The port that bind() got, for port 0.
   [[nodiscard]] std::uint16_t port() const;
 
-  /// Lets connections come in. Throws boost::system::system_error.
+  /// Lets connections come in. On an adopted socket, sets its backlog. Throws
+  /// boost::system::system_error.
   void listen(int backlog);
   /// Starts to accept. Call after listen().
   void start();
-  /// Stops for good: connections still queued are reset by the kernel. Idempotent.
+  /// Stops for good. Connections still queued are reset by the kernel, unless somebody else holds
+  /// the adopted socket: then they wait for that one. Idempotent.
   void close() noexcept;
 
   void set_burst(std::size_t burst) noexcept { burst_ = burst; }

@@ -82,8 +82,13 @@ std::string Session::peer_address() const {
   const auto peer = socket_.remote_endpoint(error);
   if (error) return "?";
   const std::string port = std::to_string(peer.port());
-  const std::string address = peer.address().to_string();
-  return peer.address().is_v6() ? "[" + address + "]:" + port : address + ":" + port;
+  boost::asio::ip::address address = peer.address();
+  // So an IPv4 client shows on a listener for both kinds, which systemd makes by default.
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6());
+  }
+  return address.is_v6() ? "[" + address.to_string() + "]:" + port
+                         : address.to_string() + ":" + port;
 }
 
 // --- Reading ------------------------------------------------------------------------------------

@@ -90,7 +90,12 @@ std::vector<tcp::endpoint> endpoints_of(const Config::Listener& listener) {
 }  // namespace
 
 Server::Server(Config config, ConfigSource source)
-    : config_(std::move(config)), reloader_(std::move(source)), signals_(io_), drain_limit_(io_) {
+    : config_(std::move(config)),
+      reloader_(std::move(source)),
+      passed_(PassedSockets::take()),
+      signals_(io_),
+      drain_limit_(io_),
+      service_(io_, [this] { return describe(); }) {
   plan();
   try {
     epoch_store_ = std::make_unique<EpochStore>(config_.server.state_dir);
@@ -109,6 +114,9 @@ void Server::plan() {
   const std::uint64_t limit = raise_descriptor_limit();
   const auto inherited = static_cast<std::uint64_t>(highest_open_descriptor()) + 1;
   DescriptorRequest request = descriptor_request(config_, limit, inherited);
+  if (const auto shards = shards_for(passed_.listeners(), config_.server.shards); shards != 0) {
+    request.shards_wanted = shards;
+  }
   facts_.plan = plan_descriptor_tables(request);
   if (facts_.plan.per_shard) {
     if (const std::error_code error = probe_separation()) {
@@ -124,6 +132,7 @@ void Server::plan() {
                                         std::to_string(request.reserve + 1) +
                                         " are needed (LimitNOFILE, ulimit -n)");
   }
+  check_listeners(passed_.listeners(), facts_.plan.shards);
 }
 
 void Server::make_shards() {
@@ -200,6 +209,7 @@ void Server::run() {
   write_ports_file();
   status_->set_phase(NodeStatus::Phase::kServing);
   announce();
+  tell_ready();
   served_ = true;
   do_wait_signal();
   unblock_all_signals_in_this_thread();
@@ -280,6 +290,13 @@ void Server::run_on_shard(Shard& shard, const std::function<void()>& task) {
 }
 
 void Server::open_listeners() {
+  passed_.listeners().empty() ? bind_configured() : adopt_passed();
+  for (auto& shard : shards_) {
+    run_on_shard(*shard, [&] { shard->listen(static_cast<int>(config_.server.tcp_backlog)); });
+  }
+}
+
+void Server::bind_configured() {
   for (const Config::Listener& listener : config_.listeners) {
     for (tcp::endpoint endpoint : endpoints_of(listener)) {
       // "*" with port 0: IPv6 takes the port that IPv4 got.
@@ -298,9 +315,26 @@ void Server::open_listeners() {
       bound_.push_back({endpoint.address().to_string(), endpoint.port()});
     }
   }
-  for (auto& shard : shards_) {
-    run_on_shard(*shard, [&] { shard->listen(static_cast<int>(config_.server.tcp_backlog)); });
+}
+
+/// The passed sockets stand for all of [[listener]].
+void Server::adopt_passed() {
+  for (const PassedListener& listener : passed_.listeners()) {
+    try {
+      for (std::size_t i = 0; i < shards_.size(); ++i) {
+        run_on_shard(*shards_[i], [&, i] { shards_[i]->adopt(listener.descriptor_of(i)); });
+      }
+    } catch (const boost::system::system_error& error) {
+      throw StartError(ExitCode::kOs, "cannot use the socket passed for " +
+                                          to_text(listener.endpoint) + ": " +
+                                          error.code().message());
+    }
+    bound_.push_back({listener.endpoint.address().to_string(), listener.endpoint.port()});
   }
+  passed_.close_inherited();
+  if (!facts_.plan.per_shard) return;
+  for (auto& shard : shards_)
+    run_on_shard(*shard, [this] { passed_.close_inherited(); });
 }
 
 void Server::start_http() {
@@ -346,6 +380,12 @@ void Server::announce() const {
   for (const BoundListener& bound : bound_) {
     log::info("start", "clients: {} port {}", bound.address, bound.port);
   }
+  for (const PassedListener& listener : passed_.listeners()) {
+    log::info("start", "{} was passed to the daemon in place of [[listener]]: {}",
+              to_text(listener.endpoint),
+              listener.descriptors.size() == shards_.size() ? "one socket for each shard"
+                                                            : "one socket, shared by all shards");
+  }
   if (http_) {
     log::info("start", "HTTP: http://{}:{}/v1/status", config_.http.address, http_->port());
     if (!config_.http.unix_socket.empty()) {
@@ -355,6 +395,26 @@ void Server::announce() const {
       log::warn("start", "whoever reaches the HTTP port may do everything: set http.token_file");
     }
   }
+}
+
+std::string Server::describe() const {
+  const NodeTotals totals = status_->totals();
+  std::string text = draining_ ? "draining" : "serving";
+  text += ": " + std::to_string(totals.connections) + " connections, " +
+          std::to_string(totals.users_online) + " users online";
+  if (reloader_.counters().last_successful.value() == 0) {
+    text += "; the last reload failed (see the log), the configuration before it holds";
+  }
+  return text;
+}
+
+void Server::tell_ready() {
+  std::vector<Watchdog::Worker> shards;
+  for (auto& shard : shards_) {
+    shards.emplace_back(
+        [&shard = *shard](std::function<void()> task) { shard.post(std::move(task)); });
+  }
+  service_.ready(std::move(shards));
 }
 
 // --- Signals and the end ------------------------------------------------------------------------
@@ -387,12 +447,16 @@ void Server::on_signal(int signal) {
   }
 }
 
-/// Each shard takes the new options over on its own thread, between two rounds; nothing stops.
 void Server::reload() {
   if (draining_) return log::warn("signal", "HUP while stopping: the configuration stays");
-  std::optional<Config> next = reloader_.reload(config_);
-  if (!next) return;
-  config_ = std::move(*next);
+  service_.reloading();
+  if (std::optional<Config> next = reloader_.reload(config_)) take_over(std::move(*next));
+  service_.reloaded();
+}
+
+/// Each shard takes the new options over on its own thread, between two rounds; nothing stops.
+void Server::take_over(Config next) {
+  config_ = std::move(next);
   const log::Options log = log_options(config_);
   log::set_level(log.level);
   log::set_lines_per_second_max(log.lines_per_second_max);
@@ -414,6 +478,7 @@ void Server::begin_drain() {
   if (mirror_) mirror_->leave_hand();
   log::info("drain", "{} connections leave within {} s", status_->totals().connections,
             std::chrono::duration<double>(window).count());
+  service_.draining();
   for (auto& shard : shards_) {
     shard->post([&shard = *shard, window] { shard.drain(window); });
   }
@@ -456,6 +521,7 @@ void Server::on_statistics(ShardIndex shard) {
 /// No snapshot is kept in this version, so whoever is still online goes offline with the node.
 void Server::finish() {
   if (std::exchange(finished_, true)) return;
+  service_.finishing();
   drain_limit_.cancel();
   signals_.cancel();
   if (draining_) {

@@ -10,7 +10,6 @@
 #include <future>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,33 +22,14 @@
 #include "daemon/redis/mirror.h"
 #include "daemon/server/node_status.h"
 #include "daemon/server/options.h"
+#include "daemon/server/passed_sockets.h"
 #include "daemon/server/redis_sink.h"
 #include "daemon/server/reload.h"
+#include "daemon/server/service_manager.h"
 #include "daemon/server/shard.h"
+#include "daemon/server/start_error.h"
 
 namespace pulsewheel {
-
-/// Exit codes of the daemon, after BSD's sysexits.h where that has one.
-enum class ExitCode : int {
-  kOk = 0,
-  kUsage = 64,
-  kUnavailable = 69,  // a port or a node's name in use, an address that is not ours
-  kBug = 70,
-  kOs = 71,            // too few descriptors, no thread
-  kCannotCreate = 73,  // a file or folder that cannot be made
-  kIo = 74,
-  kConfig = 78,
-};
-
-/// The daemon cannot start. what() is one line for people.
-class StartError : public std::runtime_error {
- public:
-  StartError(ExitCode code, const std::string& what) : std::runtime_error(what), code_(code) {}
-  [[nodiscard]] ExitCode code() const noexcept { return code_; }
-
- private:
-  ExitCode code_;
-};
 
 /// Belongs to the main thread, which blocks all signals before it makes one.
 ///
@@ -77,13 +57,18 @@ class Server final : private ShardObserver {
   void start_shards();
   void start_logs();
   void open_listeners();
+  void bind_configured();
+  void adopt_passed();
   void start_http();
   void write_ports_file() const;
   void announce() const;
+  [[nodiscard]] std::string describe() const;
+  void tell_ready();
 
   void do_wait_signal();
   void on_signal(int signal);
   void reload();
+  void take_over(Config next);
   void begin_drain();
   void give_up(const StartError& failure);
   void finish();
@@ -97,11 +82,13 @@ class Server final : private ShardObserver {
 
   Config config_;  // what holds: at the start, and after each reload
   Reloader reloader_;
+  PassedSockets passed_;
   NodeFacts facts_;
   std::unique_ptr<EpochStore> epoch_store_;
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_limit_;
+  ServiceManager service_;
   std::unique_ptr<EventLog> event_log_;
   std::optional<StartError> failure_;      // why this node ends by itself
   std::unique_ptr<ShardRosters> rosters_;  // null with redis.mode = "off", as the next two

@@ -355,6 +355,13 @@ std::uint16_t Shard::bind(const boost::asio::ip::tcp::endpoint& endpoint) {
   return acceptors_.back()->port();
 }
 
+void Shard::adopt(int listening_descriptor) {
+  AcceptSink& sink = *this;
+  auto acceptor = std::make_unique<Acceptor>(io_, options_.accept_burst, sink, counters_.accepts);
+  acceptor->adopt(listening_descriptor, options_.tcp);
+  acceptors_.push_back(std::move(acceptor));
+}
+
 void Shard::listen(int backlog) {
   for (auto& acceptor : acceptors_)
     acceptor->listen(backlog);

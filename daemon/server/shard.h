@@ -112,7 +112,11 @@ class Shard final : private ShardHost,
 
   /// Binds one listener. Returns the port it got. Throws boost::system::system_error.
   std::uint16_t bind(const boost::asio::ip::tcp::endpoint& endpoint);
-  /// Listens on what was bound and accepts from then on. Throws boost::system::system_error.
+  /// Takes a share in a listening socket: see Acceptor::adopt(). Throws
+  /// boost::system::system_error.
+  void adopt(int listening_descriptor);
+  /// Listens on what was bound or adopted and accepts from then on. Throws
+  /// boost::system::system_error.
   void listen(int backlog);
 
   /// Takes over from `options` what may change while the shard runs: `session`, what

@@ -34,7 +34,8 @@ Ended run_program(const std::vector<std::string>& arguments) {
 }
 
 std::vector<std::string> Daemon::arguments(const Options& options, const Files& files) {
-  std::vector<std::string> all{PULSEWHEELD_PATH};
+  std::vector<std::string> all = options.wrapper;
+  all.emplace_back(PULSEWHEELD_PATH);
   all.insert(all.end(), options.arguments.begin(), options.arguments.end());
   const auto set = [&all](const std::string& pair) { all.insert(all.end(), {"--set", pair}); };
   set("listener.0.address=127.0.0.1");

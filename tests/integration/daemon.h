@@ -37,6 +37,8 @@ class Daemon {
     /// Should it fail, it ends the child with _exit().
     std::function<void()> in_child{};
     std::string config{};  // text of its file, which then replaces kQuick
+    /// A program and its arguments, before the daemon's: it becomes the daemon.
+    std::vector<std::string> wrapper{};
   };
 
   /// Short times, so that a test sees a timeout in about a second.

@@ -26,6 +26,7 @@ LIBRARIES = {
     "openssl": "openssl",
     "prometheus": "prometheus",
     "spdlog": "spdlog",
+    "systemd": "systemd",
     "toml++": "toml++",
 }
 
@@ -74,7 +75,7 @@ RULES = {
             "proto/", "config/", "daemon/base/", "daemon/core/", "daemon/net/", "daemon/events/",
             "daemon/redis/", "daemon/admin/",
         ),
-        libraries=("boost", "asio", "beast", "nlohmann", "prometheus", "spdlog"),
+        libraries=("boost", "asio", "beast", "nlohmann", "prometheus", "spdlog", "systemd"),
     ),
     "daemon/server/shard_core": Rule(  # decides; what it may not do is left to shard.cc
         ours=(
