@@ -206,6 +206,9 @@ class ConfigError : public std::runtime_error {
 /// default.
 [[nodiscard]] std::string print_documented_defaults();
 
+/// The text of config/man/pulsewheel.toml.5: the same as a manual page.
+[[nodiscard]] std::string print_manual_page();
+
 /// One key, as text for people.
 struct KeyInfo {
   std::string name;           // "presence.tick"; elements of [[listener]] are "listener.N.port"

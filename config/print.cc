@@ -1,9 +1,9 @@
 // Everything that turns the table of keys, and a Config, into text for people.
 
 #include <algorithm>
-#include <cctype>
 
 #include "config/config.h"
+#include "config/key_text.h"
 #include "config/keys.h"
 
 namespace pulsewheel {
@@ -26,23 +26,11 @@ std::string assignment(const Key<Owner>& key, const Owner& owner) {
   return std::string{leaf_of(key.name)} + " = " + format_value(key.kind, key.get(owner)) + '\n';
 }
 
-/// "Duration, "10ms" to "10s". Default "1s". A change takes a restart."
-template <class Owner>
-std::string facts(const Key<Owner>& key) {
-  std::string text{kind_name(key.kind)};
-  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
-  if (const std::string range = kind_range(key.kind); !range.empty()) {
-    text += (std::holds_alternative<ChoiceKind>(key.kind) ? ": " : ", ") + range;
-  }
-  text += ". Default " + format_value(key.kind, key.get(Owner{})) + ". ";
-  return text + (key.reloadable ? "A reload applies it." : "A change takes a restart.");
-}
-
 template <class Owner>
 void append_documented(std::string& text, const Key<Owner>& key) {
   text += '\n';
   append_comment(text, key.doc);
-  append_comment(text, facts(key));
+  append_comment(text, key_facts(key));
   text += '#' + assignment(key, Owner{});
 }
 

@@ -192,20 +192,32 @@ TEST(ConfigKeysTest, EachIsDocumentedInWholeSentences) {
   }
 }
 
-std::string read_shipped_file() {
-  std::ifstream file{PULSEWHEEL_SHIPPED_CONFIG};
-  EXPECT_TRUE(file) << PULSEWHEEL_SHIPPED_CONFIG;
+std::string read_text(const std::string& path) {
+  std::ifstream file{path};
+  EXPECT_TRUE(file) << path;
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
-TEST(ConfigShippedFileTest, IsWhatTheTableSays) {
-  const std::string wanted = print_documented_defaults();
-  const std::string generated = testing::TempDir() + "pulsewheel.toml";
-  if (read_shipped_file() == wanted) return;
+std::string read_shipped_file() {
+  return read_text(PULSEWHEEL_SHIPPED_CONFIG);
+}
+
+/// Where it differs, what it should be is left in a file.
+void expect_text(const std::string& path, const std::string& wanted) {
+  if (read_text(path) == wanted) return;
+  const std::string generated = testing::TempDir() + path.substr(path.rfind('/') + 1);
   std::ofstream{generated} << wanted;
-  FAIL() << "config/pulsewheel.toml is out of date: copy " << generated << " over it";
+  ADD_FAILURE() << path << " is out of date: copy " << generated << " over it";
+}
+
+TEST(ConfigShippedFileTest, IsWhatTheTableSays) {
+  expect_text(PULSEWHEEL_SHIPPED_CONFIG, print_documented_defaults());
+}
+
+TEST(ConfigManualPageTest, IsWhatTheTableSays) {
+  expect_text(PULSEWHEEL_CONFIG_MANUAL, print_manual_page());
 }
 
 TEST(ConfigShippedFileTest, AsItIsChangesNothing) {
