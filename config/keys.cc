@@ -80,7 +80,7 @@ constexpr Section kSections[] = {
     {"server", "Connections, threads and limits."},
     {kListenerSection,
      "Where clients connect: 1 to 16 of these tables. One of them in this file replaces the "
-     "default one."},
+     "default one. Sockets that systemd has opened (pulsewheeld.socket) stand for all of them."},
     {"http",
      "The HTTP port for operators: health, metrics, status, users and events. Set token_file "
      "before you let others reach it than the users of this host. It speaks no TLS: on a network "
@@ -104,7 +104,8 @@ constexpr Key<Config> kSectionKeys[] = {
     key<&C::server, &C::Server::shards>(
         "server.shards", IntegerKind{0, 256}, kOnRestart,
         "Threads that serve connections. 0: one per CPU, and more when max_connections needs more "
-        "descriptor tables (see fd_tables)."),
+        "descriptor tables (see fd_tables); or as many as systemd has passed sockets of one "
+        "address."),
     key<&C::server, &C::Server::max_connections>(
         "server.max_connections", IntegerKind{1, 10 * kMillion}, kOnRestart,
         "Connections at once, over all shards. A connection beyond it is told to come back later. "
@@ -160,7 +161,7 @@ constexpr Key<Config> kSectionKeys[] = {
     key<&C::server, &C::Server::tcp_backlog>(
         "server.tcp_backlog", IntegerKind{1, 65'535}, kOnRestart,
         "Connections that the kernel queues per listening socket until they are accepted. The "
-        "kernel caps it at net.core.somaxconn."),
+        "kernel caps it at net.core.somaxconn. It holds for sockets that systemd has opened, too."),
     key<&C::server, &C::Server::tcp_user_timeout>(
         "server.tcp_user_timeout", DurationKind{seconds{1}, hours{24}, true}, kOnRestart,
         "How long the host of a client may leave bytes unacknowledged before the kernel gives the "
