@@ -6,6 +6,7 @@
 #include <iostream>
 #include <utility>
 
+#include "daemon/base/build_info.h"
 #include "tests/client_sim/redis_ring.h"
 
 namespace pulsewheel::sim {
@@ -203,10 +204,14 @@ std::optional<Options> parse_options(int argc, const char* const* argv) {
   add_load_flags(app, options);
   add_event_flags(app, options);
   add_run_flags(app, options);
+  app.set_version_flag("--version", version_line("pulsewheel-sim"));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << '\n';
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/build_info.h"
+
 namespace pulsewheel::sim {
 namespace {
 
@@ -49,6 +51,13 @@ TEST(DurationTest, ReadsNumbersWithUnits) {
   for (const char* wrong : {"", "s", "-1s", "1 s", "1d", "1ss", "nan", "inf", "1001h", "1e30h"}) {
     EXPECT_EQ(parse_duration(wrong), std::nullopt) << wrong;
   }
+}
+
+TEST(OptionsTest, VersionIsPrintedAndNothingRuns) {
+  const char* const argv[] = {"pulsewheel-sim", "--version"};
+  testing::internal::CaptureStdout();
+  EXPECT_FALSE(parse_options(2, argv).has_value());
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), version_line("pulsewheel-sim") + "\n");
 }
 
 TEST(OptionsTest, TakesEveryFlag) {
