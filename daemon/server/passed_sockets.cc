@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +22,10 @@ namespace pulsewheel {
 namespace {
 
 using boost::asio::ip::tcp;
+
+/// What one would call a socket for operators (FileDescriptorName=); clients have no business
+/// there.
+constexpr std::string_view kHttpName = "http";
 
 [[noreturn]] void refuse(const std::string& what) {
   throw StartError(ExitCode::kConfig, what);
@@ -104,15 +109,16 @@ std::uint32_t shards_for(const std::vector<PassedListener>& listeners, std::uint
   return most > 1 ? static_cast<std::uint32_t>(std::min<std::size_t>(most, kShardsMax)) : 0;
 }
 
-void check_listeners(const std::vector<PassedListener>& listeners, std::size_t shards) {
+void check_listeners(const std::vector<PassedListener>& listeners, std::size_t shards,
+                     const std::string& reason) {
   for (const PassedListener& listener : listeners) {
     const std::size_t count = listener.descriptors.size();
     if (count == 1 || count == shards) continue;
-    refuse(std::to_string(count) + " sockets were passed for " + to_text(listener.endpoint) +
-           ", and there are " + std::to_string(shards) +
-           " shards: pass one for each shard (ReusePort=yes), or a single one for all of them, "
-           "or set server.shards = " +
-           std::to_string(std::min<std::size_t>(count, kShardsMax)));
+    refuse(
+        std::to_string(count) + " sockets were passed for " + to_text(listener.endpoint) +
+        ", and there are " + std::to_string(shards) + " shards (" + reason +
+        "): pass one for each shard (ReusePort=yes), or a single one for all of them; "
+        "server.shards, server.max_connections and LimitNOFILE decide how many shards there are");
   }
 }
 
@@ -127,6 +133,11 @@ PassedSockets PassedSockets::take() {
   std::vector<PassedSocket> sockets;
   for (int i = 0; i < count; ++i) {
     const int descriptor = SD_LISTEN_FDS_START + i;
+    if (std::string_view(names.get()[i]) == kHttpName) {
+      refuse(
+          "a socket named \"http\" was passed, but the HTTP port is the daemon's own to open: "
+          "see http.address, http.port and http.unix_socket");
+    }
     if (const std::string fault = fault_of(descriptor); !fault.empty()) {
       refuse("passed descriptor " + std::to_string(descriptor) + " (" + names.get()[i] + ") " +
              fault + "; clients need a listening TCP socket, as of ListenStream=7600");

@@ -39,8 +39,9 @@ struct PassedListener {
 
 /// Each address needs one socket for each shard, or a single one that all of them share: with
 /// fewer some shards would stay idle, and with more some connections would never be accepted.
-/// Throws StartError saying so. Pure.
-void check_listeners(const std::vector<PassedListener>& listeners, std::size_t shards);
+/// Throws StartError saying so, with the `reason` for the number of shards. Pure.
+void check_listeners(const std::vector<PassedListener>& listeners, std::size_t shards,
+                     const std::string& reason);
 
 /// What LISTEN_FDS names (sd_listen_fds(3)). For the main thread, before any other one starts.
 ///

@@ -132,7 +132,7 @@ void Server::plan() {
                                         std::to_string(request.reserve + 1) +
                                         " are needed (LimitNOFILE, ulimit -n)");
   }
-  check_listeners(passed_.listeners(), facts_.plan.shards);
+  check_listeners(passed_.listeners(), facts_.plan.shards, facts_.plan.reason);
 }
 
 void Server::make_shards() {

@@ -292,6 +292,18 @@ TEST(PassedSocketsTest, ASocketOfAnotherKindIsRefusedByName) {
   ::close(ends[1]);
 }
 
+TEST(PassedSocketsTest, ASocketForHttpIsNotTakenForOneOfClients) {
+  const HeldSocket socket = listening();
+  Daemon::Options options;
+  options.in_child = [fd = socket.get()] {
+    pass({fd});
+    ::setenv("LISTEN_FDNAMES", "http", 1);
+  };
+  const Ended ended = Daemon::run_to_end(std::move(options));
+  EXPECT_EQ(ended.exit_code, kConfigExit);
+  EXPECT_THAT(ended.log, HasSubstr("http.unix_socket"));
+}
+
 TEST(PassedSocketsTest, AnotherNumberOfSocketsThanShardsIsRefused) {
   std::vector<HeldSocket> sockets;
   sockets.push_back(std::move(HeldSocket().bind(0, true).listen()));
@@ -301,7 +313,7 @@ TEST(PassedSocketsTest, AnotherNumberOfSocketsThanShardsIsRefused) {
       run_with({sockets[0].get(), sockets[1].get(), sockets[2].get()}, {"server.shards=2"});
   EXPECT_EQ(ended.exit_code, kConfigExit);
   EXPECT_THAT(ended.log, AllOf(HasSubstr("3 sockets were passed"), HasSubstr("2 shards"),
-                               HasSubstr("server.shards = 3")));
+                               HasSubstr("a single one for all of them")));
 }
 
 TEST(PassedSocketsTest, AnAnnouncedDescriptorThatIsNotThereIsRefused) {
