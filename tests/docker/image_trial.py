@@ -13,13 +13,9 @@ published ports, and the official images themselves (Debian's redis-server stand
 """
 
 import argparse
-import ctypes
-import fcntl
 import os
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -30,7 +26,7 @@ import yaml
 
 import dockerfile
 from docker_check import seconds
-from image_tree import Builder, TrialError, inside, mount_system, run
+from image_tree import Builder, TrialError, inside, mount_system, private_network, run
 
 NICENESS = 10
 HEALTHY_SECONDS_MAX = 60
@@ -40,9 +36,6 @@ STAND_INS = {"redis:7.2-bookworm": ["redis-server"]}
 # A load that says whether the parts fit together; how fast they are is for others to measure.
 LOAD = {"SIM_CONNECTIONS": "500", "SIM_DURATION": "45s"}
 PASSWORD = "correct-horse-battery-staple"
-
-CLONE_NEWNET = 0x40000000
-SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
 
 def say(text):
@@ -54,16 +47,6 @@ def check(claim, holds, otherwise=""):
     if not holds:
         raise TrialError(f"not so: {claim}\n{otherwise}")
     say(f"ok: {claim}")
-
-
-def private_network():
-    """Leaves the machine's network for one with nothing but a loopback."""
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        raise TrialError(f"no network namespace: {os.strerror(ctypes.get_errno())}")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        request = struct.pack("16sh22x", b"lo", 0)
-        flags = struct.unpack("16sh22x", fcntl.ioctl(any_socket, SIOCGIFFLAGS, request))[1]
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", flags | IFF_UP))
 
 
 class Container:

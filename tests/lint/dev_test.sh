@@ -42,5 +42,8 @@ expect 64 "unknown option '--everything'" lint --everything
 expect 64 "takes no arguments" help build
 expect 64 "takes no arguments" setup release
 expect 64 "wants nothing, or --work FOLDER" image --fast
+expect 64 "unknown option '--fast'" package --fast
+expect 64 "--work wants a folder" package --trial --work
+expect 64 "--work goes with --trial" package --work somewhere
 
 exit $((FAILURES > 0))
