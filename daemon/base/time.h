@@ -37,6 +37,10 @@ class WallClockMapping {
   [[nodiscard]] WallTime to_wall(MonoTime t) const noexcept {
     return wall_ + std::chrono::duration_cast<WallTime::duration>(t - mono_);
   }
+  /// How much later the wall time is that this one makes of a MonoTime than that of `other`.
+  [[nodiscard]] Duration ahead_of(const WallClockMapping& other) const noexcept {
+    return (wall_ - other.wall_) - (mono_ - other.mono_);
+  }
 
  private:
   static constexpr int kAttempts = 4;

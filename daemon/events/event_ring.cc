@@ -1,0 +1,223 @@
+#include "daemon/events/event_ring.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "daemon/base/check.h"
+
+namespace pulsewheel {
+namespace {
+
+constexpr std::size_t kDigitsMax = 20;  // of a std::uint64_t
+constexpr std::string_view kIdField = "id: ";
+constexpr std::string_view kGapField = "event: gap\n";
+constexpr std::string_view kDataField = "data: ";
+/// Room that one event needs at most.
+constexpr std::size_t kEventBytesMax = kIdField.size() + 2 * kDigitsMax + 2 + kGapField.size() +
+                                       kDataField.size() + EdgeLineWriter::kLineBytesMax + 1;
+
+char* put(char* out, std::string_view text) noexcept {
+  return std::copy(text.begin(), text.end(), out);
+}
+
+char* put_id(char* out, std::uint64_t epoch, std::uint64_t seq) noexcept {
+  out = put(out, kIdField);
+  out = std::to_chars(out, out + kDigitsMax, epoch).ptr;
+  *out++ = '-';
+  out = std::to_chars(out, out + kDigitsMax, seq).ptr;
+  *out++ = '\n';
+  return out;
+}
+
+}  // namespace
+
+EventRing::EventRing(const Options& options)
+    : options_(options), forgotten_seq_(options.first_seq - 1), newest_seq_(options.first_seq - 1) {
+  PULSEWHEEL_CHECK(options.first_seq >= 1);
+}
+
+// The sequencer's side.
+
+void EventRing::on_edges(const SequencedBatch& batch) {
+  PULSEWHEEL_CHECK(batch.epoch == options_.epoch);
+  const WallClockMapping clock;
+  for (std::size_t next = 0; next < batch.edges->size();) {
+    const MutexLock lock(mutex_);  // taken anew for each chunk: readers get in between
+    next = append_some(batch, next, clock);
+    forget_old();
+  }
+  tell_news();
+}
+
+/// Copies edges into one chunk, from number `from` on; returns the number of the next one.
+std::size_t EventRing::append_some(const SequencedBatch& batch, std::size_t from,
+                                   const WallClockMapping& clock) {
+  Chunk& chunk = open_chunk(batch.first_seq + from);
+  // A chunk that fills slowly lives through steps of the wall clock: what its own mapping makes of
+  // these times must be what the clock says now.
+  const Duration step = clock.ahead_of(chunk.clock);
+  const std::size_t end = std::min(batch.edges->size(), from + kChunkEdges - chunk.edges.size());
+  for (std::size_t i = from; i < end; ++i) {
+    Edge edge = batch.edges->at(i);
+    edge.at += step;
+    if (edge.last_seen != kLastSeenUnknown) edge.last_seen += step;
+    chunk.edges.push(edge);
+  }
+  newest_seq_ = batch.first_seq + end - 1;
+  chunk.last_seq = newest_seq_;
+  entries_ += end - from;
+  return end;
+}
+
+/// The chunk to add `next_seq` to: the last one if it has room, else a new one.
+EventRing::Chunk& EventRing::open_chunk(std::uint64_t next_seq) {
+  PULSEWHEEL_CHECK(next_seq == newest_seq_ + 1);
+  if (!chunks_.empty()) {
+    Chunk& last = chunks_.back();
+    if (!last.is_gap && last.edges.size() < kChunkEdges) return last;
+  }
+  Chunk& chunk = chunks_.emplace_back();
+  chunk.first_seq = next_seq;
+  chunk.next_text_seq = next_seq;
+  return chunk;
+}
+
+void EventRing::on_gap(const SequenceGap& gap) {
+  {
+    const MutexLock lock(mutex_);
+    PULSEWHEEL_CHECK(gap.epoch == options_.epoch && gap.first_seq == newest_seq_ + 1);
+    Chunk& chunk = chunks_.emplace_back();
+    chunk.first_seq = gap.first_seq;
+    chunk.next_text_seq = gap.first_seq;
+    chunk.last_seq = gap.last_seq;
+    chunk.is_gap = true;
+    newest_seq_ = gap.last_seq;
+    ++entries_;
+    forget_old();
+  }
+  tell_news();
+}
+
+void EventRing::forget_old() {
+  while (entries_ - chunks_.front().entries() >= options_.entries_min) {
+    entries_ -= chunks_.front().entries();
+    forgotten_seq_ = chunks_.front().last_seq;
+    chunks_.pop_front();
+  }
+}
+
+void EventRing::tell_news() {
+  bool wanted = false;
+  {
+    const MutexLock lock(mutex_);
+    wanted = std::exchange(armed_, false);
+  }
+  if (wanted) on_news_();
+}
+
+// The readers' side.
+
+EventRing::Place EventRing::place_of(EventCursor cursor) const {
+  const bool continued = cursor == EventCursor{options_.continued_epoch, options_.first_seq - 1};
+  if (cursor.epoch != options_.epoch && !continued) return Place::kOtherEpoch;
+  if (cursor.seq > newest_seq_) return Place::kAhead;
+  if (cursor.seq < forgotten_seq_) return Place::kTooOld;
+  return cursor.seq == newest_seq_ ? Place::kNewest : Place::kInside;
+}
+
+EventRing::Events EventRing::after(EventCursor cursor, std::string_view uid) {
+  const MutexLock lock(mutex_);
+  Events events{place_of(cursor), nullptr, 0, {options_.epoch, cursor.seq}};
+  if (events.place != Place::kInside) return events;
+  Chunk& chunk = chunk_with(cursor.seq + 1);
+  if (!uid.empty()) {
+    events.text = text_of_user(chunk, cursor.seq + 1, uid);
+    events.last.seq = chunk.last_seq;
+    return events;
+  }
+  events.text = text_with(chunk, cursor.seq + 1);
+  if (chunk.is_gap) {
+    events.last.seq = chunk.last_seq;
+    return events;
+  }
+  const EventText& text = *events.text;
+  events.begin = text.begins[cursor.seq + 1 - text.first_seq];
+  events.last.seq = text.first_seq + text.begins.size() - 1;
+  return events;
+}
+
+EventRing::Chunk& EventRing::chunk_with(std::uint64_t seq) {
+  const auto found = std::partition_point(
+      chunks_.begin(), chunks_.end(), [seq](const Chunk& chunk) { return chunk.last_seq < seq; });
+  PULSEWHEEL_CHECK(found != chunks_.end());
+  return *found;
+}
+
+/// The text that holds the event `seq` of this chunk. Those that have none yet get one together.
+std::shared_ptr<const EventText> EventRing::text_with(Chunk& chunk, std::uint64_t seq) {
+  if (seq < chunk.next_text_seq) {
+    const auto behind = std::partition_point(
+        chunk.texts.begin(), chunk.texts.end(),
+        [seq](const std::shared_ptr<const EventText>& text) { return text->first_seq <= seq; });
+    return *std::prev(behind);
+  }
+  auto text = std::make_shared<EventText>();
+  text->first_seq = chunk.next_text_seq;
+  if (chunk.is_gap) add_gap(chunk, *text);
+  for (std::size_t i = chunk.next_text_seq - chunk.first_seq; i < chunk.edges.size(); ++i)
+    add_event(chunk, i, *text);
+  text->sse.shrink_to_fit();
+  chunk.next_text_seq = chunk.last_seq + 1;
+  chunk.texts.push_back(text);
+  return text;
+}
+
+std::shared_ptr<const EventText> EventRing::text_of_user(const Chunk& chunk, std::uint64_t from_seq,
+                                                         std::string_view uid) {
+  auto text = std::make_shared<EventText>();
+  text->first_seq = from_seq;
+  if (chunk.is_gap) add_gap(chunk, *text);
+  for (std::size_t i = from_seq - chunk.first_seq; i < chunk.edges.size(); ++i) {
+    if (chunk.edges.at(i).uid == uid) add_event(chunk, i, *text);
+  }
+  return text;
+}
+
+void EventRing::add_event(const Chunk& chunk, std::size_t edge, EventText& text) {
+  std::array<char, kEventBytesMax> buffer;
+  const std::uint64_t seq = chunk.first_seq + edge;
+  char* out = put_id(buffer.data(), options_.epoch, seq);
+  out = put(out, kDataField);
+  out = lines_.write_edge(chunk.edges.at(edge), options_.epoch, seq, chunk.clock, out);
+  *out++ = '\n';
+  text.begins.push_back(static_cast<std::uint32_t>(text.sse.size()));
+  text.sse.append(buffer.data(), out);
+}
+
+void EventRing::add_gap(const Chunk& chunk, EventText& text) {
+  std::array<char, kEventBytesMax> buffer;
+  char* out = put_id(buffer.data(), options_.epoch, chunk.last_seq);
+  out = put(out, kGapField);
+  out = put(out, kDataField);
+  out =
+      lines_.write_gap(chunk.last_seq - chunk.first_seq + 1, chunk.first_seq, chunk.last_seq, out);
+  *out++ = '\n';
+  text.begins.push_back(static_cast<std::uint32_t>(text.sse.size()));
+  text.sse.append(buffer.data(), out);
+}
+
+bool EventRing::arm(EventCursor cursor) {
+  const MutexLock lock(mutex_);
+  if (place_of(cursor) != Place::kNewest) return false;
+  armed_ = true;
+  return true;
+}
+
+EventCursor EventRing::back(std::uint64_t events) const {
+  const MutexLock lock(mutex_);
+  return {options_.epoch, newest_seq_ - std::min(events, newest_seq_ - forgotten_seq_)};
+}
+
+}  // namespace pulsewheel
