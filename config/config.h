@@ -61,6 +61,8 @@ struct Config {
     std::string unix_socket_mode = "660";
     std::string token_file;  // empty: whoever can connect is served
     std::uint32_t connections_max = 256;
+    std::uint32_t streams_max = 1'024;
+    std::uint32_t event_ring = 65'536;  // events
 
     friend bool operator==(const Http&, const Http&) = default;
   };

@@ -200,6 +200,17 @@ constexpr Key<Config> kSectionKeys[] = {
     key<&C::http, &C::Http::connections_max>(
         "http.connections_max", IntegerKind{1, 10'000}, kOnRestart,
         "Connections to the HTTP port at once. One more is told so (503) and closed."),
+    key<&C::http, &C::Http::streams_max>(
+        "http.streams_max", IntegerKind{0, 100'000}, kOnRestart,
+        "Connections, beside connections_max, that follow /v1/events as a stream. One more is told "
+        "so (503). At most an eighth of the limit on descriptors. One whose client does not read "
+        "may hold 128 KiB in the kernel and 40 KiB in the daemon, and is cut off after a minute "
+        "without progress."),
+    key<&C::http, &C::Http::event_ring>(
+        "http.event_ring", IntegerKind{1'024, 10 * kMillion}, kOnRestart,
+        "How many of the newest edges are kept in memory for /v1/events: who comes back and has "
+        "missed more is told to take a snapshot. An edge takes about 60 bytes with a uid of 16, "
+        "400 bytes once somebody follows, and 1 KiB if uids are as long and odd as can be."),
 
     key<&C::presence, &C::Presence::tick>(
         "presence.tick", DurationKind{milliseconds{10}, seconds{10}}, kOnRestart,

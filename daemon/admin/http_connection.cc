@@ -33,6 +33,9 @@ constexpr std::size_t kFirstReadBytes = 2048;  // most requests fit
 // hands.
 constexpr std::size_t kDiscardBytesMax = 1024 * 1024;
 constexpr std::chrono::milliseconds kCancelAgainAfter{10};
+// Of a stream, in the kernel (which doubles it): enough for a client on a long line, and with a
+// thousand clients that do not read 128 MB at most, where the kernel by itself would go to 4 GB.
+constexpr int kStreamSendBufferBytes = 64 * 1024;
 
 Response closing(Response response) {
   response.close = true;
@@ -305,9 +308,21 @@ void HttpConnection::on_answer(std::uint64_t request, Response response) {
 }
 
 void HttpConnection::do_write(Response response) {
-  count_answer(shared_.counters, response.status);
+  if (response.stream && !is_head_) return do_stream(std::move(response));
   keep_alive_ = keep_alive_ && !response.close;
+  make_head(response);
+  message_->body() = std::move(response.body);
+  message_->prepare_payload();
 
+  arm(Phase::kWrite, shared_.limits.write_timeout);
+  auto on_done = [self = shared_from_this()](error_code ec, std::size_t) { self->on_written(ec); };
+  if (is_head_) return http::async_write_header(socket_, *serializer_, std::move(on_done));
+  http::async_write(socket_, *serializer_, std::move(on_done));
+}
+
+/// Makes message_ and serializer_, but for the body and its length.
+void HttpConnection::make_head(const Response& response) {
+  count_answer(shared_.counters, response.status);
   serializer_.reset();
   Message& message = message_.emplace();
   const bool http_1_0 = parser_ && parser_->is_header_done() && parser_->get().version() == 10;
@@ -319,15 +334,8 @@ void HttpConnection::do_write(Response response) {
   message.set("X-Content-Type-Options", "nosniff");
   for (const auto& [field, value] : response.fields)
     message.set(field, value);
-  message.body() = std::move(response.body);
   message.keep_alive(keep_alive_);
-  message.prepare_payload();
-
-  arm(Phase::kWrite, shared_.limits.write_timeout);
-  auto on_done = [self = shared_from_this()](error_code ec, std::size_t) { self->on_written(ec); };
   serializer_.emplace(message);
-  if (is_head_) return http::async_write_header(socket_, *serializer_, std::move(on_done));
-  http::async_write(socket_, *serializer_, std::move(on_done));
 }
 
 void HttpConnection::on_written(error_code ec) {
@@ -337,6 +345,56 @@ void HttpConnection::on_written(error_code ec) {
   if (ec) return close();
   if (keep_alive_) return do_await_request();
   do_linger();
+}
+
+/// A body without a length: it ends with the connection.
+void HttpConnection::do_stream(Response response) {
+  if (!shared_.begin_stream(*this)) {
+    Response refusal = error_response(
+        http::status::service_unavailable, "too_many_streams",
+        "this port serves " + std::to_string(shared_.limits.streams_max) + " streams at a time");
+    refusal.fields.emplace_back(http::field::retry_after, "1");
+    return do_write(std::move(refusal));
+  }
+  keep_alive_ = false;
+  make_head(response);
+  stream_ = std::move(response.stream);
+  error_code ignored;
+  socket_.set_option(asio::socket_base::send_buffer_size(kStreamSendBufferBytes), ignored);
+
+  arm(Phase::kWrite, shared_.limits.write_timeout);
+  http::async_write_header(socket_, *serializer_,
+                           [self = shared_from_this()](error_code ec, std::size_t) {
+                             if (self->closed_) return;
+                             if (ec) return self->close();
+                             self->serializer_.reset();
+                             self->message_.reset();
+                             self->parser_.reset();
+                             self->do_discard();  // notices that the client leaves
+                             self->do_stream_next();
+                           });
+}
+
+void HttpConnection::do_stream_next() {
+  piece_ = stream_->next([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    // While something is being written the stream is asked again anyway.
+    if (self && !self->closed_ && self->phase_ == Phase::kStreamIdle) self->do_stream_next();
+  });
+  if (piece_.bytes.empty()) return arm(Phase::kStreamIdle, shared_.limits.heartbeat_interval);
+  do_stream_write();
+}
+
+void HttpConnection::do_stream_write() {
+  arm(Phase::kStreamWrite, shared_.limits.stream_write_timeout);
+  socket_.async_write_some(asio::buffer(piece_.bytes),
+                           [self = shared_from_this()](error_code ec, std::size_t bytes) {
+                             if (self->closed_) return;
+                             if (ec) return self->close();
+                             self->piece_.bytes.remove_prefix(bytes);
+                             if (!self->piece_.bytes.empty()) return self->do_stream_write();
+                             self->do_stream_next();
+                           });
 }
 
 void HttpConnection::do_linger() {
@@ -389,6 +447,12 @@ void HttpConnection::on_deadline() {
           "the daemon had no answer after " + std::to_string(answer_timeout_.count()) + " ms");
       return do_write(closing(std::move(response)));
     }
+    case Phase::kStreamIdle:
+      piece_ = stream_->heartbeat();
+      return do_stream_write();
+    case Phase::kStreamWrite:
+      shared_.counters.streams_stuck.add();
+      return close();
     case Phase::kIdle:
     case Phase::kWrite:
     case Phase::kLinger:

@@ -31,13 +31,16 @@ struct HttpLimits {
   std::size_t body_bytes_max = 64 * 1024;  // more: 413
   std::size_t connections_max = 256;       // more: 503, then closed
   std::size_t refusals_max = 32;           // being told so at a time; more: just closed
+  std::size_t streams_max = 1'024;         // beside them; more: 503
 
-  std::chrono::milliseconds idle_timeout{60'000};    // for a first byte; then closed in silence
-  std::chrono::milliseconds head_timeout{5'000};     // first byte to end of head; then 408
-  std::chrono::milliseconds body_timeout{10'000};    // end of head to end of body; then 408
-  std::chrono::milliseconds answer_timeout{10'000};  // of a handler; then 503
-  std::chrono::milliseconds write_timeout{10'000};   // of one whole answer; then closed
-  std::chrono::milliseconds linger_timeout{2'000};   // for the client to read the last answer
+  std::chrono::milliseconds idle_timeout{60'000};        // for a first byte; then closed in silence
+  std::chrono::milliseconds head_timeout{5'000};         // first byte to end of head; then 408
+  std::chrono::milliseconds body_timeout{10'000};        // end of head to end of body; then 408
+  std::chrono::milliseconds answer_timeout{10'000};      // of a handler; then 503
+  std::chrono::milliseconds write_timeout{10'000};       // of one whole answer; then closed
+  std::chrono::milliseconds linger_timeout{2'000};       // for the client to read the last answer
+  std::chrono::milliseconds heartbeat_interval{15'000};  // of a stream with nothing to send
+  std::chrono::milliseconds stream_write_timeout{60'000};  // without a byte taken; then closed
 };
 
 /// Written by the HTTP thread, read by any.
@@ -46,7 +49,11 @@ struct HttpCounters {
   Counter connections_refused;  // over connections_max
   Counter accept_errors;        // too few descriptors or too little memory
   Counter unauthorized;         // requests without the token; in answers_4xx, too
-  Gauge connections;            // open now
+  Gauge connections;            // open now, streams among them
+  Gauge streams;                // open now
+  Counter streams_begun;
+  Counter streams_refused;  // over streams_max
+  Counter streams_stuck;    // closed by stream_write_timeout
   Counter answers_2xx;
   Counter answers_4xx;
   Counter answers_5xx;
@@ -66,8 +73,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const Router& router;
     const HttpLimits& limits;
     HttpCounters& counters;
-    bool local_hosts_only;                       // check the Host field of reading requests too
-    BearerToken token;                           // may change between two requests
+    bool local_hosts_only;  // check the Host field of reading requests too
+    BearerToken token;      // may change between two requests
+    /// The connection wants to be a stream, and no longer one of connections_max. False: there are
+    /// streams_max.
+    std::function<bool(HttpConnection&)> begin_stream;
     std::function<void(HttpConnection&)> ended;  // the connection has closed; called once
   };
 
@@ -84,7 +94,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
  private:
   // What the deadline is for.
-  enum class Phase : std::uint8_t { kIdle, kHead, kBody, kAnswer, kWrite, kLinger };
+  enum class Phase : std::uint8_t {
+    kIdle,
+    kHead,
+    kBody,
+    kAnswer,
+    kWrite,
+    kLinger,
+    kStreamIdle,
+    kStreamWrite
+  };
   using Message = http::response<http::string_body>;
 
   void do_await_request();
@@ -97,7 +116,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_answer(std::uint64_t request, Response response);
   void on_read_error(boost::system::error_code ec);
   void do_write(Response response);
+  void make_head(const Response& response);
   void on_written(boost::system::error_code ec);
+  void do_stream(Response response);
+  void do_stream_next();
+  void do_stream_write();
   void do_linger();
   void do_discard();
 
@@ -119,6 +142,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::optional<http::request_parser<http::string_body>> parser_;
   std::optional<Message> message_;
   std::optional<http::response_serializer<http::string_body>> serializer_;
+  std::shared_ptr<BodyStream> stream_;
+  BodyStream::Piece piece_;    // being written
   std::uint64_t request_ = 0;  // number of the one being handled; an answer to another is late
   std::chrono::milliseconds answer_timeout_{0};  // of that one
   std::size_t discarded_bytes_ = 0;

@@ -39,12 +39,31 @@ struct Request {
   [[nodiscard]] std::string_view field(std::string_view name) const;
 };
 
+/// The body of an answer that goes on until the client leaves. Belongs to one connection; called on
+/// the HTTP thread.
+class BodyStream {
+ public:
+  virtual ~BodyStream() = default;
+
+  struct Piece {
+    std::shared_ptr<const void> owner;  // what `bytes` lie in, if they are no literal
+    std::string_view bytes;
+  };
+  /// What to send next; empty when there is nothing yet. Then `on_ready` is called once, later,
+  /// when there may be something. Called again before that, only the newest one counts.
+  virtual Piece next(std::function<void()> on_ready) = 0;
+  /// What to send when there was nothing for HttpLimits::heartbeat_interval: something that the
+  /// client skips. It keeps proxies from giving up, and finds clients that are gone.
+  virtual Piece heartbeat() = 0;
+};
+
 struct Response {
   http::status status = http::status::ok;
   std::string_view content_type;  // a literal
   std::string body;
   std::vector<std::pair<http::field, std::string>> fields;  // beyond those of every answer
   bool close = false;                                       // the connection ends after this answer
+  std::shared_ptr<BodyStream> stream;  // if set, the body, and `body` is not used
 };
 
 inline constexpr std::string_view kJsonType = "application/json";

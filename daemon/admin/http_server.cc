@@ -55,6 +55,7 @@ HttpServer::HttpServer(Options options, Router router)
               counters_,
               endpoint_.address().is_loopback(),
               std::move(options.token),
+              [this](HttpConnection& connection) { return on_stream(connection); },
               [this](HttpConnection& connection) { on_ended(connection); }},
       tcp_(io_, counters_.accept_errors,
            [this](HttpConnection::Socket socket) {
@@ -134,7 +135,7 @@ void HttpServer::run() noexcept {
 
 void HttpServer::serve(HttpConnection::Socket socket, bool trusted) {
   counters_.connections_accepted.add();
-  const bool refused = open_.size() - refusals_ >= limits_.connections_max;
+  const bool refused = open_.size() - refusals_ - streams_ >= limits_.connections_max;
   if (refused) {
     counters_.connections_refused.add();
     if (refusals_ >= limits_.refusals_max) return;
@@ -143,15 +144,33 @@ void HttpServer::serve(HttpConnection::Socket socket, bool trusted) {
   close_on_exec(socket.native_handle());
 
   auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_, trusted);
-  open_.emplace(connection.get(), Open{connection, refused});
+  open_.emplace(connection.get(), Open{connection, refused ? Kind::kRefused : Kind::kServed});
   counters_.connections.add(1);
   refused ? connection->refuse() : connection->start();
+}
+
+bool HttpServer::on_stream(HttpConnection& connection) {
+  if (streams_ >= limits_.streams_max) {
+    counters_.streams_refused.add();
+    return false;
+  }
+  const auto found = open_.find(&connection);
+  PULSEWHEEL_CHECK(found != open_.end() && found->second.kind == Kind::kServed);
+  found->second.kind = Kind::kStream;
+  ++streams_;
+  counters_.streams.add(1);
+  counters_.streams_begun.add();
+  return true;
 }
 
 void HttpServer::on_ended(HttpConnection& connection) {
   const auto found = open_.find(&connection);
   PULSEWHEEL_CHECK(found != open_.end());
-  if (found->second.refused) --refusals_;
+  if (found->second.kind == Kind::kRefused) --refusals_;
+  if (found->second.kind == Kind::kStream) {
+    --streams_;
+    counters_.streams.add(-1);
+  }
   open_.erase(found);
   counters_.connections.add(-1);
 }

@@ -73,6 +73,7 @@ class HttpServer {
   void listen_on_unix_socket();
   void run() noexcept;
   void serve(HttpConnection::Socket socket, bool trusted);
+  bool on_stream(HttpConnection& connection);
   void on_ended(HttpConnection& connection);
 
   const HttpLimits limits_;
@@ -89,12 +90,14 @@ class HttpServer {
   HttpAcceptor unix_;
   std::optional<UnixSocketFile> unix_file_;
 
+  enum class Kind : std::uint8_t { kServed, kRefused, kStream };
   struct Open {
     std::shared_ptr<HttpConnection> connection;
-    bool refused = false;
+    Kind kind = Kind::kServed;
   };
   std::unordered_map<const HttpConnection*, Open> open_;
   std::size_t refusals_ = 0;  // of those in open_
+  std::size_t streams_ = 0;   // of those in open_
   std::thread thread_;
 };
 

@@ -86,6 +86,12 @@ auto checked(const char* key, Make make) {
 
 }  // namespace
 
+std::size_t http_streams_max(const Config& config, std::uint64_t limit) noexcept {
+  constexpr std::uint64_t kPart = 8;
+  if (!config.http.enabled) return 0;
+  return std::min<std::uint64_t>(config.http.streams_max, limit / kPart);
+}
+
 DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
                                      std::uint64_t inherited) {
   const std::uint32_t shards = config.server.shards != 0
@@ -98,7 +104,8 @@ DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
           .max_connections = config.server.max_connections,
           .limit = limit,
           .reserve = inherited + loops * kDescriptorsPerLoop + kOtherDescriptors +
-                     config.http.connections_max + Shard::kBusySessionsMax,
+                     config.http.connections_max + http_streams_max(config, limit) +
+                     Shard::kBusySessionsMax,
           .shards_wanted = shards};
 }
 
@@ -178,7 +185,14 @@ log::Options log_options(const Config& config) {
   return options;
 }
 
-HttpServer::Options http_options(const Config& config) {
+EventRing::Options event_ring_options(const Config& config, const NodeFacts& facts) {
+  EventRing::Options options;
+  options.entries_min = config.http.event_ring;
+  options.epoch = facts.epoch;
+  return options;
+}
+
+HttpServer::Options http_options(const Config& config, const NodeFacts& facts) {
   HttpServer::Options options;
   options.address = config.http.address;
   options.port = config.http.port;
@@ -187,6 +201,7 @@ HttpServer::Options http_options(const Config& config) {
       static_cast<mode_t>(std::stoul(config.http.unix_socket_mode, nullptr, 8));
   options.token = http_token(config);
   options.limits.connections_max = config.http.connections_max;
+  options.limits.streams_max = facts.http_streams_max;
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/log.h"
 #include "daemon/events/event_log.h"
+#include "daemon/events/event_ring.h"
 #include "daemon/redis/mirror_link.h"
 #include "daemon/server/shard.h"
 
@@ -18,6 +19,7 @@ namespace pulsewheel {
 /// What holds for every shard alike and is known at start only.
 struct NodeFacts {
   DescriptorPlan plan;
+  std::size_t http_streams_max = 0;
   std::uint64_t epoch = 1;
   std::uint64_t hash_seed = 0;
   MonoTime origin;  // of the ticks
@@ -25,6 +27,9 @@ struct NodeFacts {
   MonoTime grace_end = MonoTime::min();
 };
 
+/// How many streams the HTTP port may have, given the limit of this process on descriptors: what
+/// clients are for must not suffer from those who watch.
+[[nodiscard]] std::size_t http_streams_max(const Config& config, std::uint64_t limit) noexcept;
 /// How many shards and descriptors the connections asked for take, given the limit of this
 /// process. `inherited`: descriptors open already.
 [[nodiscard]] DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
@@ -33,7 +38,8 @@ struct NodeFacts {
                                          ShardIndex index);
 [[nodiscard]] EventLog::Options event_log_options(const Config& config);
 [[nodiscard]] log::Options log_options(const Config& config);
-[[nodiscard]] HttpServer::Options http_options(const Config& config);
+[[nodiscard]] EventRing::Options event_ring_options(const Config& config, const NodeFacts& facts);
+[[nodiscard]] HttpServer::Options http_options(const Config& config, const NodeFacts& facts);
 /// What requests have to show, read from http.token_file; none without that or without a port.
 /// Blocks on the disk that has the file. Throws ConfigError.
 [[nodiscard]] BearerToken http_token(const Config& config);

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/admin/event_routes.h"
 #include "daemon/admin/routes.h"
 #include "daemon/base/build_info.h"
 #include "daemon/base/log.h"
@@ -118,6 +119,7 @@ void Server::plan() {
     request.shards_wanted = shards;
   }
   facts_.plan = plan_descriptor_tables(request);
+  facts_.http_streams_max = http_streams_max(config_, limit);
   if (facts_.plan.per_shard) {
     if (const std::error_code error = probe_separation()) {
       log::warn("descriptors", "no descriptor tables per shard here ({}): sharing one",
@@ -155,7 +157,11 @@ void Server::make_shards() {
     shard->connect(peers);
   status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts_, config_.presence.tick);
   if (config_.http.enabled) {
-    http_ = std::make_unique<HttpServer>(http_options(config_), make_routes(*status_));
+    event_feed_ = std::make_unique<EventFeed>(event_ring_options(config_, facts_));
+    Router routes = make_routes(*status_);
+    add_event_routes(routes, *event_feed_);
+    http_ = std::make_unique<HttpServer>(http_options(config_, facts_), std::move(routes));
+    event_feed_->attach(http_->executor());
   }
 }
 
@@ -225,6 +231,7 @@ void Server::start_logs() {
     throw StartError(ExitCode::kCannotCreate, error.what());
   }
   std::vector<EdgeSink*> sinks;
+  if (event_feed_) sinks.push_back(&event_feed_->sink());
   if (const auto options = event_log_options(config_); !options.path.empty()) {
     try {
       event_log_ = std::make_unique<EventLog>(options);
@@ -532,6 +539,7 @@ void Server::finish() {
   for (auto& shard : shards_)
     shard->stop();
   sequencer_->stop();
+  if (event_feed_) event_feed_->detach();
   if (mirror_) mirror_->stop();
   event_log_.reset();
   if (!config_.server.ports_file.empty()) ::unlink(config_.server.ports_file.c_str());

@@ -20,6 +20,7 @@
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
 #include "daemon/redis/mirror.h"
+#include "daemon/server/event_feed.h"
 #include "daemon/server/node_status.h"
 #include "daemon/server/options.h"
 #include "daemon/server/passed_sockets.h"
@@ -97,7 +98,8 @@ class Server final : private ShardObserver {
   std::unique_ptr<RedisSink> redis_sink_;
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<NodeStatus> status_;
-  std::unique_ptr<HttpServer> http_;  // outlives the shards: their queues hold its timers
+  std::unique_ptr<EventFeed> event_feed_;  // null without HTTP; outlives it
+  std::unique_ptr<HttpServer> http_;       // outlives the shards: their queues hold its timers
   std::vector<std::unique_ptr<Shard>> shards_;
 
   struct BoundListener {
