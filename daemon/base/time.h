@@ -15,6 +15,11 @@ static_assert(std::is_same_v<Duration, std::chrono::nanoseconds>);
 
 using WallTime = std::chrono::system_clock::time_point;
 
+/// For output: everything inside counts in Duration.
+[[nodiscard]] constexpr double to_seconds(Duration duration) noexcept {
+  return std::chrono::duration<double>(duration).count();
+}
+
 /// Turns MonoTime into wall time for output. Sampled once when made; make a new one where a
 /// clock step should show.
 class WallClockMapping {

@@ -16,10 +16,6 @@ namespace {
 using Families = std::vector<prometheus::MetricFamily>;
 using Shards = std::vector<Shard*>;
 
-double seconds(Duration d) {
-  return std::chrono::duration<double>(d).count();
-}
-
 /// The sum over all shards of what `value` reads from one.
 template <class Read>
 double sum(const Shards& shards, Read read) {
@@ -162,14 +158,21 @@ void append_loop(const Shards& shards, Families& out) {
                                  "Time from a user's deadline to the offline decision.", lateness));
   out.push_back(gauge_family("pulsewheel_expiry_lateness_min_seconds",
                              "Smallest lateness since the start; below 0 would be early.",
-                             seconds(lateness.min)));
+                             to_seconds(lateness.min)));
   out.push_back(gauge_family("pulsewheel_expiry_lateness_max_seconds",
-                             "Largest lateness since the start.", seconds(lateness.max)));
+                             "Largest lateness since the start.", to_seconds(lateness.max)));
   out.push_back(histogram_family("pulsewheel_loop_delay_seconds",
                                  "Length of a loop round: how long an event may have waited.",
                                  loop_delay));
   out.push_back(gauge_family("pulsewheel_loop_delay_max_seconds",
-                             "Longest loop round since the start.", seconds(loop_delay.max)));
+                             "Longest loop round since the start.", to_seconds(loop_delay.max)));
+  const auto wakeup_delay = merged(shards, &ShardCounters::wakeup_delay);
+  out.push_back(histogram_family("pulsewheel_wakeup_delay_seconds",
+                                 "How late a loop round began for which a deadline had asked.",
+                                 wakeup_delay));
+  out.push_back(gauge_family("pulsewheel_wakeup_delay_max_seconds",
+                             "Largest wake-up delay since the start.",
+                             to_seconds(wakeup_delay.max)));
   out.push_back(histogram_family("pulsewheel_expiry_round_seconds",
                                  "Time that a loop round spent on expired timers.",
                                  merged(shards, &ShardCounters::expiry)));

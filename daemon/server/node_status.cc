@@ -115,7 +115,6 @@ nlohmann::json NodeStatus::status() const {
     loop_delay.merge(shard->counters().loop_delay.snapshot());
     stalls += shard->counters().stalls.value();
   }
-  const auto seconds = [](Duration d) { return std::chrono::duration<double>(d).count(); };
   const MonoTime now = MonoClock::now();
   const char* phase = "serving";
   std::string why;
@@ -123,10 +122,10 @@ nlohmann::json NodeStatus::status() const {
   return {{"phase", phase},
           {"version", build_info().version},
           {"epoch", epoch_},
-          {"uptime_s", seconds(now - started_)},
-          {"restart_grace_s", seconds(now < grace_end_ ? grace_end_ - now : Duration{0})},
+          {"uptime_s", to_seconds(now - started_)},
+          {"restart_grace_s", to_seconds(now < grace_end_ ? grace_end_ - now : Duration{0})},
           {"shards", shards_.size()},
-          {"tick_s", seconds(tick_)},
+          {"tick_s", to_seconds(tick_)},
           {"connections", totals.connections},
           {"users",
            {{"online", totals.users_online},
@@ -141,8 +140,8 @@ nlohmann::json NodeStatus::status() const {
             {"online", totals.edges_online},
             {"offline", totals.edges_offline},
             {"dropped", edges.dropped}}},
-          {"lateness_s", {{"min", seconds(lateness.min)}, {"max", seconds(lateness.max)}}},
-          {"loop_delay_s", {{"max", seconds(loop_delay.max)}}},
+          {"lateness_s", {{"min", to_seconds(lateness.min)}, {"max", to_seconds(lateness.max)}}},
+          {"loop_delay_s", {{"max", to_seconds(loop_delay.max)}}},
           {"stalls", stalls},
           {"redis", redis_status(mirror_)}};
 }

@@ -382,7 +382,7 @@ void Server::announce() const {
     log::warn("start",
               "the run before this one did not stop in order: users of whom nothing is known are "
               "unknown for {} s (restart.grace)",
-              std::chrono::duration<double>(config_.restart.grace).count());
+              to_seconds(config_.restart.grace));
   }
   for (const BoundListener& bound : bound_) {
     log::info("start", "clients: {} port {}", bound.address, bound.port);
@@ -484,7 +484,7 @@ void Server::begin_drain() {
   const auto window = config_.drain.window;
   if (mirror_) mirror_->leave_hand();
   log::info("drain", "{} connections leave within {} s", status_->totals().connections,
-            std::chrono::duration<double>(window).count());
+            to_seconds(window));
   service_.draining();
   for (auto& shard : shards_) {
     shard->post([&shard = *shard, window] { shard.drain(window); });

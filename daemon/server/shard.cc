@@ -48,7 +48,10 @@ bool ran_out(const Edge& edge) {
 }  // namespace
 
 ShardCounters::ShardCounters()
-    : loop_delay(kLoopDelayBounds), lateness(kLatenessBounds), expiry(kLoopDelayBounds) {}
+    : loop_delay(kLoopDelayBounds),
+      wakeup_delay(kLoopDelayBounds),
+      lateness(kLatenessBounds),
+      expiry(kLoopDelayBounds) {}
 
 Shard::Shard(const ShardOptions& options, Sequencer& sequencer, ShardObserver& observer)
     : options_(options),
@@ -124,6 +127,7 @@ void Shard::run_round() {
   if (context_.round_began == MonoTime{}) context_.round_began = MonoClock::now();
   const MonoTime began = context_.round_began;
   core_.begin_round(began);
+  note_delay();
   accept_some();
   poll_handlers();
   decide();
@@ -162,6 +166,16 @@ void Shard::decide() {
 }
 
 /// Rounds are budgeted to a few milliseconds of work: a long one waited for a processor.
+void Shard::note_delay() {
+  const auto delay = core_.wakeup_delay();
+  if (!delay) return;
+  counters_.wakeup_delay.observe(*delay);
+  if (*delay < kLongRound) return;
+  log::warn("late_wakeup",
+            "shard {} woke up {} ms after it had asked to: is this machine overloaded?",
+            options_.index, std::chrono::duration_cast<milliseconds>(*delay).count());
+}
+
 void Shard::note_length(Duration length) {
   counters_.rounds.add();
   counters_.loop_delay.observe(length);

@@ -55,9 +55,10 @@ struct ShardCounters {
   Counter fences;  // drains of the node that this shard asked for before ends were final
   std::array<std::array<Counter, kEdgeReasonCount>, 2> edges;  // by kind and reason
   Counter edges_dropped;
-  DurationHistogram loop_delay;  // length of a loop round: how long an event may have waited
-  DurationHistogram lateness;    // of expiry edges: decision minus deadline
-  DurationHistogram expiry;      // time spent on what expired, per round that had any
+  DurationHistogram loop_delay;    // length of a loop round: how long an event may have waited
+  DurationHistogram wakeup_delay;  // of a round for which a deadline had asked: begin minus due
+  DurationHistogram lateness;      // of expiry edges: decision minus deadline
+  DurationHistogram expiry;        // time spent on what expired, per round that had any
   Gauge users_online;
   Gauge users_lingering;
   Gauge users_offline;  // remembered
@@ -160,7 +161,7 @@ class Shard final : private ShardHost,
   [[nodiscard]] const ShardCounters& counters() const noexcept { return counters_; }  // any thread
   [[nodiscard]] const TimerCounts& timer_counts() const noexcept { return core_.timers().counts(); }
 
-  /// A round of this length is worth a line in the log.
+  /// A round of this length, or as late as that, is worth a line in the log.
   static constexpr Duration kLongRound = std::chrono::milliseconds{50};
   /// Behind an expiry, sockets are closed by so many (about 1.5 ms) each kCloseStep: a mass expiry
   /// leaves the processors to the decisions of the other shards, and to those who are alive.
@@ -196,6 +197,7 @@ class Shard final : private ShardHost,
   void hand_on_edges();
   void flush_mail();
   void sleep_until(const ShardCore::Next& next);
+  void note_delay();
   void note_length(Duration length);
   void update_user_gauges();
   void do_wait_close();

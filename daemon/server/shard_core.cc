@@ -41,7 +41,7 @@ bool ShardCore::has_work() const noexcept {
 void ShardCore::begin_round(MonoTime now) {
   began_ = now;
   answer_fences();
-  note_stall();
+  note_delay();
   if (input_drain_.running() || fences_asked_.empty()) return;
   fences_running_.swap(fences_asked_);
   start_input_drain();
@@ -49,10 +49,13 @@ void ShardCore::begin_round(MonoTime now) {
 
 /// A round that began late: the process was stopped, or the machine is overloaded. Clients kept
 /// sending meanwhile, and their packets are still in the sockets.
-void ShardCore::note_stall() {
+void ShardCore::note_delay() {
   const auto expected = std::exchange(expected_, std::nullopt);
-  if (!expected || stalled_) return;
+  wakeup_delay_.reset();
+  if (!expected) return;
   const Duration late = began_ - *expected;
+  if (asleep_ && late >= Duration{0}) wakeup_delay_ = late;
+  if (stalled_) return;
   if (late <= std::max(options_.clock.length(), kStallMin)) return;
   stalled_ = true;
   start_input_drain();
@@ -189,7 +192,8 @@ ShardCore::Next ShardCore::end_round() noexcept {
   if (registry_.offline_users() > 0 && !retention_timer_.armed()) {
     timers_.arm_after(retention_timer_, registry_.options().offline_retention, began_);
   }
-  if (has_work()) {
+  asleep_ = !has_work();
+  if (!asleep_) {
     expected_ = began_;
     return {.at_once = true, .wakeup = std::nullopt};
   }

@@ -89,6 +89,8 @@ class ShardCore {
   // --- One round ---
 
   void begin_round(MonoTime now);
+  /// How late this round began, where a deadline had asked for one and nothing came before it.
+  [[nodiscard]] std::optional<Duration> wakeup_delay() const noexcept { return wakeup_delay_; }
   /// Whether the accept queues have to be emptied.
   [[nodiscard]] bool accepting() const noexcept { return input_drain_.accepting(); }
   /// A burst took at most `accepts` connections; `emptied`: it found the queues empty at the end.
@@ -199,7 +201,7 @@ class ShardCore {
     [[nodiscard]] bool running() const noexcept { return answers_missing > 0; }
   };
 
-  void note_stall();
+  void note_delay();
   void start_input_drain();
   /// Where somebody whose deadline was at `deadline` has to wait.
   [[nodiscard]] Due& due_at(MonoTime deadline) noexcept;
@@ -233,6 +235,8 @@ class ShardCore {
 
   MonoTime began_{};                  // the round that runs, or the last one
   std::optional<MonoTime> expected_;  // when the next round has to begin at the latest
+  bool asleep_ = false;               // since the last round, which left nothing to do
+  std::optional<Duration> wakeup_delay_;
   bool wheel_work_left_ = false;
   // What expired and is not handled yet, by the part of the tick in which its deadline lies.
   std::array<HookList, kTickParts> expired_;

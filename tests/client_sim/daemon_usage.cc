@@ -161,7 +161,8 @@ std::optional<DaemonMetrics> fetch_metrics(const std::string& http) {
 DaemonMetrics parse_metrics(std::string_view text) {
   const MetricsText metrics(text);
   return {metrics.summary("pulsewheel_expiry_lateness_seconds", "pulsewheel_expiry_lateness"),
-          metrics.summary("pulsewheel_loop_delay_seconds", "pulsewheel_loop_delay")};
+          metrics.summary("pulsewheel_loop_delay_seconds", "pulsewheel_loop_delay"),
+          metrics.summary("pulsewheel_wakeup_delay_seconds", "pulsewheel_wakeup_delay")};
 }
 
 }  // namespace pulsewheel::sim

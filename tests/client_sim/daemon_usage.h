@@ -25,6 +25,7 @@ struct ProcessUsage {
 struct DaemonMetrics {
   Lateness::Summary lateness_s;
   Lateness::Summary loop_delay_s;
+  Lateness::Summary wakeup_delay_s;
 };
 
 /// GET /metrics from `http` (HOST:PORT), blocking, for at most 5 s. nullopt when that failed.

@@ -33,6 +33,7 @@ Json daemon_json(const Figures& figures) {
   if (figures.metrics) {
     out["lateness_s"] = to_json(figures.metrics->lateness_s);
     out["loop_delay_s"] = to_json(figures.metrics->loop_delay_s);
+    out["wakeup_delay_s"] = to_json(figures.metrics->wakeup_delay_s);
   }
   return out;
 }
@@ -199,6 +200,7 @@ void print_daemon(Table& table, const Figures& figures) {
   if (figures.metrics) {
     table.row("daemon's own lateness", figures.metrics->lateness_s);
     table.row("daemon's loop delay", figures.metrics->loop_delay_s);
+    table.row("daemon's wake-up delay", figures.metrics->wakeup_delay_s);
   }
 }
 

@@ -16,10 +16,6 @@ constexpr Duration kRecordLimit = 5s;
 /// Between two attempts at the end, where Redis does not answer.
 constexpr Duration kRetryPause = 200ms;
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 }  // namespace
 
 RingVerifier::RingVerifier(Setup setup, RunControl& control)
@@ -89,7 +85,7 @@ void RingVerifier::compare_until_equal() {
   const MonoTime began = MonoClock::now();
   do {
     figures_.at_end = compare_once();
-    figures_.settled_seconds = seconds(MonoClock::now() - began);
+    figures_.settled_seconds = to_seconds(MonoClock::now() - began);
   } while (!figures_.equal() && MonoClock::now() < began + kSettleLimit &&
            wait_until(MonoClock::now() + kRetryPause, Wish::kSettle));
   if (figures_.at_end) note_examples(*figures_.at_end);
@@ -107,7 +103,7 @@ std::optional<RingDifferences> RingVerifier::compare_once() {
   try {
     auto found = read_and_compare(*before);
     figures_.slowest_seconds =
-        std::max(figures_.slowest_seconds, seconds(MonoClock::now() - began));
+        std::max(figures_.slowest_seconds, to_seconds(MonoClock::now() - began));
     return found;
   } catch (const RedisTrouble& trouble) {
     ++figures_.failed_checks;

@@ -38,10 +38,6 @@ std::uint32_t users_of(const Options& options) noexcept {
   return (options.connections + options.devices - 1) / options.devices;
 }
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 /// How long a run lasts after the ramp, if nothing is owed beyond.
 Duration planned_length(const Options& options) {
   Duration planned = std::max({options.duration, options.stop_all_at.value_or(Duration::zero()),
@@ -248,7 +244,8 @@ bool Run::hold() {
     follow_script(now);
     const MonoTime until = std::max(steady_began_ + planned, control_.owed_until());
     if (now >= until) return true;
-    if (!pause("run", seconds(now - steady_began_) / seconds(until - steady_began_))) return false;
+    if (!pause("run", to_seconds(now - steady_began_) / to_seconds(until - steady_began_)))
+      return false;
   }
 }
 
@@ -312,8 +309,8 @@ void Run::collect_figures() {
   figures_.refusals = totals.refusals;
   figures_.unexpected_closes = totals.unexpected_closes;
   if (totals.last_first_login > ramp_began_) {
-    figures_.connect_rate =
-        static_cast<double>(totals.first_logins) / seconds(totals.last_first_login - ramp_began_);
+    figures_.connect_rate = static_cast<double>(totals.first_logins) /
+                            to_seconds(totals.last_first_login - ramp_began_);
   }
   figures_.verdict = fleet_->verdict();
   if (follower_) {
@@ -327,10 +324,10 @@ void Run::collect_figures() {
   figures_.churned = totals.churned;
   if (options_.cut_all_at) {
     figures_.cut =
-        CutFigures{totals.cut, totals.back, totals.back_late, seconds(totals.slowest_back)};
+        CutFigures{totals.cut, totals.back, totals.back_late, to_seconds(totals.slowest_back)};
   }
   figures_.troubles = control_.troubles();
-  if (steady_began_ != MonoTime{}) figures_.seconds = seconds(ended_ - steady_began_);
+  if (steady_began_ != MonoTime{}) figures_.seconds = to_seconds(ended_ - steady_began_);
   if (!base_ || !full_ || !steady_start_ || !end_) return;
   DaemonFigures daemon;
   daemon.base_rss_bytes = base_->rss_bytes;

@@ -35,10 +35,6 @@ constexpr Duration kQuietPoll = 250ms;
 /// the last to go.
 constexpr Duration kRest = 3s;
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 /// The soak cannot go on; what() says why.
 class Stopped : public std::runtime_error {
  public:
@@ -77,7 +73,7 @@ class Soak {
 
 Soak::Soak(const SoakOptions& options) : options_(options) {
   figures_.seed = options.seed ? *options.seed : std::random_device{}();
-  figures_.minutes = seconds(options.length) / 60;
+  figures_.minutes = to_seconds(options.length) / 60;
 }
 
 int Soak::execute() {
@@ -234,7 +230,7 @@ void Soak::show(const Cycle& cycle, const FaultDriver* driver, Duration length) 
   std::fprintf(stderr,
                "%s %.0f of %.0f s  connected %lld  logins %llu  offline edges %lld  faults %llu  "
                "daemon %.1f MB  violations %lld\n",
-               cycle_name_.c_str(), seconds(now - cycle_began_), seconds(length),
+               cycle_name_.c_str(), to_seconds(now - cycle_began_), to_seconds(length),
                static_cast<long long>(totals.progress.connected),
                static_cast<unsigned long long>(totals.progress.logins),
                static_cast<long long>(totals.progress.offline_edges),

@@ -198,13 +198,16 @@ TEST(DaemonUsageTest, ReadsQuantilesAndExtremesFromMetrics) {
       "pulsewheel_loop_delay_seconds_bucket{shard=\"1\",le=\"0.001\"} 5\n"
       "pulsewheel_loop_delay_seconds_bucket{shard=\"1\",le=\"+Inf\"} 5\n"
       "pulsewheel_loop_delay_max_seconds{shard=\"0\"} 0.0005\n"
-      "pulsewheel_loop_delay_max_seconds{shard=\"1\"} 0.0009\n");
+      "pulsewheel_loop_delay_max_seconds{shard=\"1\"} 0.0009\n"
+      "pulsewheel_wakeup_delay_seconds_bucket{le=\"+Inf\"} 3\n"
+      "pulsewheel_wakeup_delay_max_seconds 0.02\n");
   EXPECT_DOUBLE_EQ(metrics.lateness_s.min, 0.003);
   EXPECT_DOUBLE_EQ(metrics.lateness_s.max, 1.25);
   EXPECT_NEAR(metrics.lateness_s.p50, 0.1 + 0.9 * 40 / 89, 1e-9);
   EXPECT_NEAR(metrics.lateness_s.p999, 1.0, 1e-9);
   EXPECT_DOUBLE_EQ(metrics.loop_delay_s.max, 0.0009);
   EXPECT_NEAR(metrics.loop_delay_s.p50, 0.0005, 1e-9);
+  EXPECT_DOUBLE_EQ(metrics.wakeup_delay_s.max, 0.02);
 }
 
 TEST(DaemonUsageTest, MetricsWithoutTheFamiliesAreZero) {
@@ -230,7 +233,7 @@ TEST(ReportTest, HasThePromisedKeys) {
     EXPECT_TRUE(report["lateness_s"].contains(key)) << key;
   }
   for (const char* key : {"rss_bytes", "rss_per_connection", "cpu_seconds", "cpu_us_per_keepalive",
-                          "lateness_s", "loop_delay_s"}) {
+                          "lateness_s", "loop_delay_s", "wakeup_delay_s"}) {
     EXPECT_TRUE(report["daemon"].contains(key)) << key;
   }
   EXPECT_EQ(report["connections"], 7);

@@ -228,6 +228,36 @@ TEST_F(ShardCoreTest, CountsNoStallWhenARoundIsLateByATick) {
   EXPECT_TRUE(shard.stalls.empty());
 }
 
+TEST_F(ShardCoreTest, MeasuresHowLateARoundBeginsThatADeadlineAskedFor) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
+  const auto next = shard.turn(at(seconds{2}));
+  ASSERT_TRUE(next.wakeup);
+  shard.turn(begin_of(*next.wakeup) + milliseconds{70});
+  EXPECT_EQ(shard.core.wakeup_delay(), milliseconds{70});
+}
+
+TEST_F(ShardCoreTest, ARoundThatAPacketAskedForHasNoWakeupDelay) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
+  const auto next = shard.turn(at(seconds{2}));
+  ASSERT_TRUE(next.wakeup);
+  shard.turn(begin_of(*next.wakeup) - milliseconds{1});
+  EXPECT_EQ(shard.core.wakeup_delay(), std::nullopt);
+}
+
+TEST_F(ShardCoreTest, ARoundBehindOneThatLeftWorkHasNoWakeupDelay) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.wheel().arm(session, TickClock(at(Duration{0}), kTick).ceil(session.deadline));
+  shard.core.begin_round(at(seconds{2}));
+  MailBatch ask;
+  ask.emplace_back(FenceMail{0});
+  shard.core.deliver(ask, at(seconds{2}));
+  ASSERT_TRUE(shard.core.end_round().at_once);
+  shard.core.begin_round(at(milliseconds{2'050}));
+  EXPECT_EQ(shard.core.wakeup_delay(), std::nullopt);
+}
+
 TEST_F(ShardCoreTest, CountsNoStallForWorkThatLiesInThePast) {
   FakeSession& session = online("alice", at(seconds{1}));
   shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
