@@ -5,10 +5,10 @@
 #include <unordered_set>
 #include <utility>
 
+#include "daemon/redis/ring_layout.h"
+
 namespace pulsewheel {
 namespace {
-
-constexpr std::size_t kUidBytesMax = 128;
 
 /// Of a change beside the uid's own bytes: its node, and the user's entry with its share of the
 /// table.
@@ -93,7 +93,7 @@ std::size_t MirrorQueue::room() const noexcept {
     return bound - std::min(bound, used);
   };
   return std::min(left(options_.changes_max, changes_.size()),
-                  left(options_.bytes_max, bytes_) / (kChangeBytes + kUidBytesMax));
+                  left(options_.bytes_max, bytes_) / (kChangeBytes + kRingUidBytesMax));
 }
 
 std::size_t MirrorQueue::bytes_of(std::string_view uid) noexcept {

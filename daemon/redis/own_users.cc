@@ -5,13 +5,9 @@
 #include <utility>
 
 #include "daemon/redis/repair_check.h"
+#include "daemon/redis/ring_layout.h"
 
 namespace pulsewheel {
-namespace {
-
-constexpr std::size_t kUidBytesMax = 128;  // as in the protocol: others are not from us
-
-}  // namespace
 
 OwnUsers::OwnUsers(RedisClient& client, const RingScripts& scripts, Duration timeout, Done done)
     : client_(client), scripts_(scripts), timeout_(timeout), done_(std::move(done)) {}
@@ -62,7 +58,8 @@ void OwnUsers::on_deadlines(const std::vector<std::string>& uids, const RedisRep
     const auto deadline = parse_unix_ms(deadlines.elements[i].text);
     if (!deadline || *deadline <= *redis_now) continue;
     const auto remaining = *deadline - *redis_now;
-    if (remaining > scripts_.layout().span() || uids[i].empty() || uids[i].size() > kUidBytesMax) {
+    if (remaining > scripts_.layout().span() || uids[i].empty() ||
+        uids[i].size() > kRingUidBytesMax) {
       continue;
     }
     users_.push({.uid = uids[i],

@@ -19,9 +19,6 @@ using boost::system::error_code;
 
 namespace {
 
-// Of a server's words in a log line.
-constexpr std::size_t kTextBytesMax = 200;
-
 /// Views of `words`, behind one another: a command.
 std::vector<std::string_view> join(std::initializer_list<RedisArgs> parts) {
   std::vector<std::string_view> words;
@@ -166,7 +163,7 @@ void RedisConnection::on_reply(RedisReply reply) {
   if (phase_ == Phase::kHandshake) return on_handshake_reply(reply);
   if (sent_.commands.empty()) {
     return close({.reason = RedisErrc::kUnsolicited,
-                  .detail = reply.is_error() ? reply.text.substr(0, kTextBytesMax) : ""});
+                  .detail = reply.is_error() ? reply.text.substr(0, kReplyTextShownMax) : ""});
   }
   on_command_reply(std::move(reply));
 }
@@ -218,8 +215,8 @@ void RedisConnection::on_command_reply(RedisReply reply) {
 void RedisConnection::on_error_reply(ReplyError error, const RedisReply& reply) {
   const ReplyErrorFacts& facts = facts_of(error);
   counters_.of(error).add();
-  log::warn(facts.kind, {{"reply", std::string_view(reply.text).substr(0, kTextBytesMax)}}, "{}",
-            facts.text);
+  log::warn(facts.kind, {{"reply", std::string_view(reply.text).substr(0, kReplyTextShownMax)}},
+            "{}", facts.text);
 }
 
 void RedisConnection::react(ReplyError error) {

@@ -15,9 +15,6 @@ using Verdict = RedisHandshake::Verdict;
 // With which a server that has as many clients as it may have greets one more, and closes.
 constexpr std::string_view kTooManyClients = "ERR max number of clients reached";
 
-// Of a server's words in a log line.
-constexpr std::size_t kTextBytesMax = 200;
-
 Verdict failed(RedisErrc error, bool is_slow, std::string detail) {
   return {Verdict::Kind::kFailed, error, is_slow, std::nullopt, std::move(detail)};
 }
@@ -90,7 +87,7 @@ Verdict RedisHandshake::on_error(Step step, const RedisReply& reply) {
       [[fallthrough]];
     case Step::kSelect:
       return failed(RedisErrc::kHandshakeRefused, true,
-                    std::string(name_of(step)) + ": " + reply.text.substr(0, kTextBytesMax));
+                    std::string(name_of(step)) + ": " + reply.text.substr(0, kReplyTextShownMax));
   }
   return {};
 }

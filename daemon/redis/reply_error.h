@@ -30,6 +30,9 @@ enum class ReplyError : std::uint8_t {
 };
 inline constexpr std::size_t kReplyErrorCount = 15;
 
+/// Of a server's words in a log line.
+inline constexpr std::size_t kReplyTextShownMax = 200;
+
 /// What to do about it. The client itself carries out the two about connections and the one about
 /// scripts; the rest is for whoever sent the command.
 enum class Reaction : std::uint8_t {

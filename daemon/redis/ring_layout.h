@@ -35,6 +35,9 @@ struct RingNames {
   }
 };
 
+/// Of a user of ours, as in the protocol: a longer one comes from somebody else.
+inline constexpr std::size_t kRingUidBytesMax = 128;
+
 /// A node in `owners`: "NAME:EPOCH".
 struct RingNode {
   static constexpr std::size_t kNameBytesMax = 64;
