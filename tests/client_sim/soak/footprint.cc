@@ -67,6 +67,9 @@ std::optional<double> metric_sum(std::string_view text, std::string_view name,
 }
 
 std::optional<Footprint> read_footprint(pid_t pid, const std::string& http) {
+  // Before the request: its connection is the daemon's for a moment longer than it is ours.
+  const std::string folder = "/proc/" + std::to_string(pid);
+  const std::uint64_t descriptors = count_entries(folder + "/fd");
   const auto answer = http_request(http, "GET", "/metrics");
   if (!answer || answer->status != 200) return std::nullopt;
   const auto usage = read_usage(pid);
@@ -77,10 +80,9 @@ std::optional<Footprint> read_footprint(pid_t pid, const std::string& http) {
     complete = complete && value.has_value();
     return value.value_or(0);
   };
-  const std::string folder = "/proc/" + std::to_string(pid);
   Footprint out;
   out.rss_bytes = usage->rss_bytes;
-  out.descriptors = count_entries(folder + "/fd");
+  out.descriptors = descriptors;
   out.threads = count_entries(folder + "/task");
   out.connections = metric("pulsewheel_connections");
   out.users_online = metric("pulsewheel_users", "state=\"online\"");

@@ -187,6 +187,7 @@ Footprint Soak::wait_until_quiet(const Footprint* base) {
   const MonoTime limit = MonoClock::now() + kQuietLimit;
   MonoTime rests_since = MonoClock::now();
   Footprint last;
+  std::vector<std::string> moved;
   while (true) {
     turn();
     std::this_thread::sleep_for(kQuietPoll);
@@ -197,16 +198,22 @@ Footprint Soak::wait_until_quiet(const Footprint* base) {
       const auto grown = growth(*base, *now);
       left.insert(left.end(), grown.begin(), grown.end());
     }
-    // A base line that still moves is none: the connection of the last request may be among its
-    // descriptors, and a timer armed that finds nothing to do.
-    if (!growth(last, *now).empty() || !growth(*now, last).empty()) rests_since = MonoClock::now();
+    // A base line that still moves is none: a timer may be armed that finds nothing to do.
+    std::vector<std::string> moves = growth(last, *now);
+    if (moves.empty()) moves = growth(*now, last);
+    if (!moves.empty()) {
+      rests_since = MonoClock::now();
+      moved = std::move(moves);
+    }
     const bool rests = base != nullptr || MonoClock::now() >= rests_since + kRest;
     if (left.empty() && rests) return *now;
     last = *now;
     if (MonoClock::now() <= limit) continue;
     for (const std::string& what : left)
       figures_.failures.push_back("after the " + cycle_name_ + ": " + what);
-    if (left.empty()) figures_.failures.push_back("the base line does not come to rest");
+    if (left.empty()) {
+      figures_.failures.push_back("the base line does not come to rest: " + moved.front());
+    }
     return *now;
   }
 }

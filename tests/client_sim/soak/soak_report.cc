@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <string>
+#include <utility>
 
 namespace pulsewheel::sim {
 namespace {
@@ -62,13 +64,33 @@ void print_row(std::ostream& out, const char* what, double base, double end) {
   out << "  " << what << ": " << base << " -> " << end << '\n';
 }
 
+/// " 2 false_offline, 1 late_offline".
+std::string kinds_of(const CycleFigures& cycle) {
+  const Verdict& verdict = cycle.verdict;
+  const std::pair<const char*, std::uint64_t> kinds[] = {
+      {"false_offline", verdict.false_offline},       {"missed_offline", verdict.missed_offline},
+      {"late_offline", verdict.late_offline},         {"missing_online", verdict.missing_online},
+      {"duplicate_edges", verdict.duplicate_edges},   {"wrong_reasons", verdict.wrong_reasons},
+      {"untold_takeovers", verdict.untold_takeovers}, {"reordered_edges", cycle.reordered_edges},
+      {"skipped_edges", cycle.skipped_edges},         {"dropped_edges", cycle.dropped_edges},
+      {"unreadable_lines", cycle.unreadable_lines}};
+  std::string out;
+  for (const auto& [kind, count] : kinds) {
+    if (count == 0) continue;
+    if (!out.empty()) out += ',';
+    out += ' ' + std::to_string(count) + ' ' + kind;
+  }
+  return out;
+}
+
 }  // namespace
 
 void judge_cycle(const std::string& name, const CycleFigures& cycle,
                  const FaultDriver::Counts& faults, std::vector<std::string>& failures) {
   const Verdict& verdict = cycle.verdict;
   if (cycle.violations() != 0) {
-    failures.push_back(std::to_string(cycle.violations()) + " violations in the " + name);
+    failures.push_back(std::to_string(cycle.violations()) + " violations in the " + name + ":" +
+                       kinds_of(cycle));
   }
   if (verdict.online_edges != verdict.offline_edges) {
     failures.push_back(std::to_string(verdict.online_edges) + " online and " +
