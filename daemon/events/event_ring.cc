@@ -73,6 +73,7 @@ std::size_t EventRing::append_some(const SequencedBatch& batch, std::size_t from
 
 /// The chunk to add `next_seq` to: the last one if it has room, else a new one.
 EventRing::Chunk& EventRing::open_chunk(std::uint64_t next_seq) {
+  if (chunks_.empty()) begin_at(next_seq);
   PULSEWHEEL_CHECK(next_seq == newest_seq_ + 1);
   if (!chunks_.empty()) {
     Chunk& last = chunks_.back();
@@ -84,9 +85,16 @@ EventRing::Chunk& EventRing::open_chunk(std::uint64_t next_seq) {
   return chunk;
 }
 
+/// The first edge has the number it has, whatever was expected of it.
+void EventRing::begin_at(std::uint64_t seq) {
+  PULSEWHEEL_CHECK(seq > newest_seq_);
+  forgotten_seq_ = newest_seq_ = seq - 1;
+}
+
 void EventRing::on_gap(const SequenceGap& gap) {
   {
     const MutexLock lock(mutex_);
+    if (chunks_.empty()) begin_at(gap.first_seq);
     PULSEWHEEL_CHECK(gap.epoch == options_.epoch && gap.first_seq == newest_seq_ + 1);
     Chunk& chunk = chunks_.emplace_back();
     chunk.first_seq = gap.first_seq;

@@ -46,7 +46,7 @@ class EventRing final : public EdgeSink {
   struct Options {
     std::size_t entries_min = 65'536;
     std::uint64_t epoch = 1;
-    std::uint64_t first_seq = 1;  // of the next edge
+    std::uint64_t first_seq = 1;  // of the first edge; a greater one begins the ring there
     /// The epoch of a run that this one continues: a cursor behind its edge `first_seq - 1` is as
     /// good as one of this epoch. 0: none.
     std::uint64_t continued_epoch = 0;
@@ -111,6 +111,7 @@ class EventRing final : public EdgeSink {
   std::size_t append_some(const SequencedBatch& batch, std::size_t from,
                           const WallClockMapping& clock) PULSEWHEEL_REQUIRES(mutex_);
   Chunk& open_chunk(std::uint64_t next_seq) PULSEWHEEL_REQUIRES(mutex_);
+  void begin_at(std::uint64_t seq) PULSEWHEEL_REQUIRES(mutex_);
   void forget_old() PULSEWHEEL_REQUIRES(mutex_);
   void tell_news();
   [[nodiscard]] Place place_of(EventCursor cursor) const PULSEWHEEL_REQUIRES(mutex_);

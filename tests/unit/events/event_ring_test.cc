@@ -183,6 +183,15 @@ TEST_F(EventRingTest, ARunThatGoesOnTakesCursorsFromTheEndOfTheOneBefore) {
   EXPECT_EQ(ring().back(10), (EventCursor{kEpoch, 100}));
 }
 
+TEST_F(EventRingTest, BeginsWithTheFirstEdgeThereIs) {
+  static_cast<void>(ring());
+  next_seq_ = 51;
+  add_edges(1);
+  EXPECT_EQ(ring().back(10), (EventCursor{kEpoch, 50}));
+  EXPECT_EQ(place({kEpoch, 49}), Place::kTooOld);
+  EXPECT_EQ(follow(50), from_to(51, 51));
+}
+
 TEST_F(EventRingTest, BackGoesAsFarAsThereAreEvents) {
   add_edges(5);
   EXPECT_EQ(ring().back(2), (EventCursor{kEpoch, 3}));
