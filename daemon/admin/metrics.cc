@@ -133,6 +133,21 @@ void append_http_families(const HttpCounters& counters, std::vector<MetricFamily
     add_series(answers, static_cast<double>(counter->value()), {{"status", name}});
   }
   families.push_back(std::move(answers));
+  families.push_back(counter_family("pulsewheel_http_unauthorized_total",
+                                    "Requests to the HTTP port that lacked the token.",
+                                    counters.unauthorized.value()));
+
+  families.push_back(gauge_family("pulsewheel_http_streams",
+                                  "Connections that follow a stream; among those that are open.",
+                                  static_cast<double>(counters.streams.value())));
+  families.push_back(counter_family("pulsewheel_http_streams_begun_total",
+                                    "Streams that were begun.", counters.streams_begun.value()));
+  families.push_back(counter_family("pulsewheel_http_streams_refused_total",
+                                    "Streams that were refused because too many were open.",
+                                    counters.streams_refused.value()));
+  families.push_back(counter_family("pulsewheel_http_streams_stuck_total",
+                                    "Streams that were closed because their clients did not read.",
+                                    counters.streams_stuck.value()));
 }
 
 }  // namespace pulsewheel

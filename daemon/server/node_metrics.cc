@@ -376,6 +376,11 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   if (reloads_ != nullptr) append_reloads(*reloads_, out);
   append_log(out);
   if (http_ != nullptr) append_http_families(http_->counters(), out);
+  if (event_feed_ != nullptr) {
+    out.push_back(counter_family("pulsewheel_event_resyncs_total",
+                                 "Times that a follower of events was told to resync.",
+                                 event_feed_->resyncs().value()));
+  }
   out.push_back(gauge_family("pulsewheel_node_epoch", "Grows with every start of this node.",
                              static_cast<double>(epoch_)));
   out.push_back(gauge_family("pulsewheel_memory_short",

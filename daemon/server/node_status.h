@@ -16,6 +16,7 @@
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
 #include "daemon/redis/mirror.h"
+#include "daemon/server/event_feed.h"
 #include "daemon/server/options.h"
 #include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
@@ -43,6 +44,7 @@ class NodeStatus final : public StatusSource {
   /// null.
   void attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
               const ReloadCounters& reloads);
+  void attach(const EventFeed& event_feed) { event_feed_ = &event_feed; }
   void set_phase(Phase phase) noexcept { phase_.store(phase); }  // any thread
 
   [[nodiscard]] NodeTotals totals() const noexcept;  // any thread
@@ -81,6 +83,7 @@ class NodeStatus final : public StatusSource {
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;
   const EventLog* event_log_ = nullptr;
+  const EventFeed* event_feed_ = nullptr;
   const RedisMirror* mirror_ = nullptr;
   const ReloadCounters* reloads_ = nullptr;
   std::atomic<Phase> phase_{Phase::kStarting};

@@ -162,6 +162,7 @@ void Server::make_shards() {
     add_event_routes(routes, *event_feed_);
     http_ = std::make_unique<HttpServer>(http_options(config_, facts_), std::move(routes));
     event_feed_->attach(http_->executor());
+    status_->attach(*event_feed_);
   }
 }
 
