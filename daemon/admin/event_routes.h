@@ -11,8 +11,8 @@ namespace pulsewheel {
 
 struct EventRouteLimits {
   std::size_t uid_bytes_max = 128;
-  std::size_t page_default = 1'000;   // events in an answer
-  std::size_t page_max = 10'000;      // 7 MB, were all uids as long and odd as can be
+  std::size_t page_default = 500;     // events in an answer
+  std::size_t page_max = 2'000;       // 1.4 MB, were all uids as long and odd as can be
   std::size_t texts_max = 1'024;      // of the source, looked at for one answer
   std::chrono::seconds wait_max{60};  // of a request that waits for news
   std::size_t waits_max = 128;        // at a time; more: 503. Half of the connections
