@@ -1,9 +1,8 @@
 """A tree with Debian in it as a running machine: its own systemd as process 1 of namespaces of its own.
 Wants root, and a mount namespace of its own (see package_trial.py)."""
 
-import contextlib
-import os
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from image_tree import DEVICES, PATH, TrialError, run
 
 BOOT_SECONDS_MAX = 60
 COMMAND_SECONDS_MAX = 120
+END_SECONDS_MAX = 30
 
 # systemd wants its own /proc, /run, /dev and control groups, and a root that is no chroot: from within
 # one no user namespace can be made, as units with PrivateUsers= want it.
@@ -51,8 +51,7 @@ class Machine:
         mount = self._work / "cgroup"
         mount.mkdir(exist_ok=True)
         run("mount", "-t", "cgroup2", "cgroup2", mount)
-        self._cgroup = mount / f"pulsewheel-trial-{os.getpid()}"
-        self._cgroup.mkdir()
+        self._cgroup = Path(tempfile.mkdtemp(prefix="pulsewheel-trial-", dir=mount))
         spaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup"]
         self._process = subprocess.Popen(
             ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', str(self._cgroup),
@@ -69,12 +68,12 @@ class Machine:
     def __exit__(self, kind, value, traceback):
         self._process.kill()  # and with it process 1 of the machine, and with that all the others
         self._process.wait()
-        folders = sorted(self._cgroup.rglob("*/"), key=lambda path: len(path.parts), reverse=True)
-        for folder in (*folders, self._cgroup):
-            if not folder.is_dir():
-                continue
-            with contextlib.suppress(OSError):  # an empty one that is left does no harm
-                folder.rmdir()
+        begin = time.monotonic()
+        while "populated 1" in (self._cgroup / "cgroup.events").read_text():
+            if time.monotonic() - begin > END_SECONDS_MAX:
+                raise TrialError(f"processes of the machine do not end: {self._cgroup}")
+            time.sleep(0.05)
+        run("find", self._cgroup, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";")
 
     def _first_process(self):
         """The machine's process 1, by its number here; 0 until it is there."""
