@@ -120,7 +120,8 @@ void Acceptor::bind(const boost::asio::ip::tcp::endpoint& endpoint, const TcpOpt
   acceptor_.bind(endpoint);
 }
 
-void Acceptor::adopt(int listening_descriptor, const TcpOptions& tcp) {
+void Acceptor::adopt(int listening_descriptor, bool shared, const TcpOptions& tcp) {
+  shared_ = shared;
   spare_.take();
   int domain = 0;
   socklen_t size = sizeof(domain);
@@ -180,6 +181,8 @@ int Acceptor::accept() noexcept {
 bool Acceptor::accept_burst() {
   if (!acceptor_.is_open() || paused_) return true;
   for (std::size_t i = 0; i < burst_; ++i) {
+    // Where there is no memory for a rest, it is taken in and told that the node is busy.
+    if (shared_ && sink_.leaves_to_others() && rest(kPauseMin)) return true;
     const int fd = accept();
     const int error = fd >= 0 ? hand_on(fd) : errno;
     if (error == EAGAIN) return true;
@@ -241,14 +244,18 @@ void Acceptor::turn_away(int fd) {
 
 void Acceptor::pause(int error) {
   sink_.on_accept_paused(error, pause_);
-  timer_.expires_after(pause_);
+  if (rest(pause_)) pause_ = std::min(pause_ * 2, kPauseMax);
+}
+
+bool Acceptor::rest(Duration length) {
+  timer_.expires_after(length);
   try {
     timer_.async_wait(Handler<&Acceptor::on_pause_end>{this, &pending_->pause_end, pending_});
   } catch (const std::bad_alloc&) {
-    return;  // not even a timer: without a pause the next event tries again
+    return false;  // not even a timer: without a pause the next event tries again
   }
   paused_ = true;
-  pause_ = std::min(pause_ * 2, kPauseMax);
+  return true;
 }
 
 void Acceptor::on_pause_end(const boost::system::error_code& error) {

@@ -29,6 +29,9 @@ class AcceptSink {
   virtual void on_accept_paused(int error, Duration pause) noexcept = 0;
   /// For a GOAWAY (busy), with a jitter.
   virtual std::uint32_t retry_after_ms() noexcept = 0;
+  /// Whether a connection in a queue that other shards empty, too, is better left to them: this
+  /// one has no room, and another one has.
+  virtual bool leaves_to_others() noexcept = 0;
 
  protected:
   ~AcceptSink() = default;
@@ -96,6 +99,9 @@ class SpareDescriptor {
 /// queue until they give up: with the place of a spare descriptor each is accepted, told GOAWAY
 /// (busy) as far as its socket takes that at once, and closed. Then it waits 100 ms, doubling to
 /// 1 s, instead of spinning on a queue that it cannot empty.
+///
+/// With a queue that is shared with other shards it rests for kPauseMin while these should have the
+/// connections.
 class Acceptor {
  public:
   Acceptor(boost::asio::io_context& io, std::size_t burst, AcceptSink& sink,
@@ -106,8 +112,8 @@ class Acceptor {
   void bind(const boost::asio::ip::tcp::endpoint& endpoint, const TcpOptions& tcp = {});
   /// In place of bind(): listens with a duplicate of `listening_descriptor`, a TCP socket that
   /// others may hold and accept from, too; it gets the same options, and becomes non-blocking for
-  /// all of them. Throws boost::system::system_error.
-  void adopt(int listening_descriptor, const TcpOptions& tcp = {});
+  /// all of them. `shared`: other shards accept from it. Throws boost::system::system_error.
+  void adopt(int listening_descriptor, bool shared, const TcpOptions& tcp = {});
   /// The port that bind() got, for port 0.
   [[nodiscard]] std::uint16_t port() const;
 
@@ -155,6 +161,8 @@ class Acceptor {
   void turn_waiting_away();
   void turn_away(int fd);
   void pause(int error);
+  /// Accepts nothing for so long. False: there is no memory for the wait.
+  bool rest(Duration length);
   void on_pause_end(const boost::system::error_code& error);
 
   boost::asio::io_context& io_;
@@ -167,6 +175,7 @@ class Acceptor {
   AcceptSink& sink_;
   AcceptCounters& counters_;
   bool is_v6_ = false;
+  bool shared_ = false;
   bool paused_ = false;
   Duration pause_ = kPauseMin;
 };

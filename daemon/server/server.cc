@@ -328,9 +328,10 @@ void Server::bind_configured() {
 /// The passed sockets stand for all of [[listener]].
 void Server::adopt_passed() {
   for (const PassedListener& listener : passed_.listeners()) {
+    const bool shared = listener.descriptors.size() < shards_.size();
     try {
       for (std::size_t i = 0; i < shards_.size(); ++i) {
-        run_on_shard(*shards_[i], [&, i] { shards_[i]->adopt(listener.descriptor_of(i)); });
+        run_on_shard(*shards_[i], [&, i] { shards_[i]->adopt(listener.descriptor_of(i), shared); });
       }
     } catch (const boost::system::system_error& error) {
       throw StartError(ExitCode::kOs, "cannot use the socket passed for " +

@@ -369,10 +369,10 @@ std::uint16_t Shard::bind(const boost::asio::ip::tcp::endpoint& endpoint) {
   return acceptors_.back()->port();
 }
 
-void Shard::adopt(int listening_descriptor) {
+void Shard::adopt(int listening_descriptor, bool shared) {
   AcceptSink& sink = *this;
   auto acceptor = std::make_unique<Acceptor>(io_, options_.accept_burst, sink, counters_.accepts);
-  acceptor->adopt(listening_descriptor, options_.tcp);
+  acceptor->adopt(listening_descriptor, shared, options_.tcp);
   acceptors_.push_back(std::move(acceptor));
 }
 
@@ -396,6 +396,17 @@ void Shard::on_accepted(ShardSocket&& socket) {
   session.start();
   if (busy) session.go_away(proto::GoawayReason::kBusy, CloseReason::kBusy);
   if (!statistics_timer_.armed()) arm_statistics();
+}
+
+bool Shard::has_room() const noexcept {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(counters_.sessions.sessions.value(),
+                                                           0)) < options_.connections_max;
+}
+
+/// A shared queue goes to whoever is first, so one shard may be full long before the node is.
+bool Shard::leaves_to_others() noexcept {
+  return !has_room() && std::any_of(peers_.begin(), peers_.end(),
+                                    [](const Shard* peer) { return peer->has_room(); });
 }
 
 void Shard::arm_statistics() {

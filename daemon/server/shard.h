@@ -113,9 +113,9 @@ class Shard final : private ShardHost,
 
   /// Binds one listener. Returns the port it got. Throws boost::system::system_error.
   std::uint16_t bind(const boost::asio::ip::tcp::endpoint& endpoint);
-  /// Takes a share in a listening socket: see Acceptor::adopt(). Throws
+  /// Takes a listening socket over, or takes a share in it: see Acceptor::adopt(). Throws
   /// boost::system::system_error.
-  void adopt(int listening_descriptor);
+  void adopt(int listening_descriptor, bool shared);
   /// Listens on what was bound or adopted and accepts from then on. Throws
   /// boost::system::system_error.
   void listen(int backlog);
@@ -188,6 +188,9 @@ class Shard final : private ShardHost,
     std::uint32_t next_slot = 0;
   };
 
+  /// Whether its connections are below their cap, as of its last accept or close. Any thread.
+  [[nodiscard]] bool has_room() const noexcept;
+
   // The loop.
   void run();
   void run_round();
@@ -226,6 +229,7 @@ class Shard final : private ShardHost,
   void on_accepted(ShardSocket&& socket) override;
   void on_accept_paused(int error, Duration pause) noexcept override;
   std::uint32_t retry_after_ms() noexcept override { return context_.retry_after_ms(); }
+  bool leaves_to_others() noexcept override;
   // TimerErrorSink.
   void on_timer_failure(std::string_view timer, std::string_view what,
                         bool cancelled) noexcept override;

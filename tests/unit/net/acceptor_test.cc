@@ -43,10 +43,12 @@ class Sink final : public AcceptSink {
     pauses.push_back(pause);
   }
   std::uint32_t retry_after_ms() noexcept override { return kRetryAfterMs; }
+  bool leaves_to_others() noexcept override { return is_full; }
 
   static constexpr std::uint32_t kRetryAfterMs = 2'345;
 
   bool has_no_memory = false;
+  bool is_full = false;  // and another shard is not
   std::deque<ShardSocket> sockets;
   std::vector<int> errors;
   std::vector<Duration> pauses;
@@ -230,6 +232,49 @@ TEST_F(AcceptorTest, PortOfAnotherProgramIsRefused) {
   AcceptCounters counters;
   Acceptor second(io_, kBurst, sink_, counters);
   EXPECT_THROW(second.bind(other.local_endpoint()), boost::system::system_error);
+}
+
+/// Two acceptors with one queue, that of a socket which neither has opened.
+class SharedQueueTest : public AcceptorTest {
+ protected:
+  SharedQueueTest() {
+    for (Acceptor* acceptor : {&first_, &second_}) {
+      acceptor->adopt(listener_of(acceptor_.port()), true);
+      acceptor->listen(256);
+      acceptor->start();
+    }
+  }
+
+  Sink first_sink_, second_sink_;
+  Acceptor first_{io_, kBurst, first_sink_, counters_};
+  Acceptor second_{io_, kBurst, second_sink_, counters_};
+};
+
+TEST_F(SharedQueueTest, WhoIsFirstTakesAConnection) {
+  connect(2 * kBurst);
+  run_until([&] { return first_sink_.sockets.size() + second_sink_.sockets.size() == 2 * kBurst; });
+}
+
+TEST_F(SharedQueueTest, WhoIsFullLeavesItToTheOthersWithoutAnError) {
+  first_sink_.is_full = true;
+  connect(2 * kBurst);
+  run_until([&] { return second_sink_.sockets.size() == 2 * kBurst; });
+  EXPECT_TRUE(first_sink_.sockets.empty());
+  EXPECT_TRUE(first_sink_.errors.empty());
+}
+
+TEST_F(SharedQueueTest, WhoWasFullTakesConnectionsAgain) {
+  first_sink_.is_full = second_sink_.is_full = true;
+  connect(1);
+  run_until([&] { return first_.accept_burst() && second_.accept_burst(); });
+  first_sink_.is_full = false;
+  run_until([&] { return first_sink_.sockets.size() == 1; });
+}
+
+TEST_F(SharedQueueTest, TheEndOfOneIsNoneForTheOther) {
+  first_.close();
+  connect(1);
+  run_until([&] { return second_sink_.sockets.size() == 1; });
 }
 
 TEST_F(AcceptorTest, ClosedOneAcceptsNoMoreAndRefusesNewcomers) {
