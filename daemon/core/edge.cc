@@ -28,6 +28,13 @@ std::string_view to_string(EdgeReason reason) noexcept {
   return "?";
 }
 
+void EdgeBatch::reserve(std::size_t edges, std::size_t uid_bytes) {
+  PULSEWHEEL_CHECK(empty());
+  records_.resize(edges);
+  uids_.resize(uid_bytes);
+  clear();
+}
+
 void EdgeBatch::push(const Edge& edge) {
   PULSEWHEEL_CHECK(edge.uid.size() <= 255);
   PULSEWHEEL_CHECK(uids_.size() <= std::numeric_limits<std::uint32_t>::max());

@@ -46,6 +46,9 @@ struct Edge {
 /// cost 64 B an edge and no allocation of their own. Moved from the shard to the sequencer.
 class EdgeBatch {
  public:
+  /// Takes the memory for so many edges with so many bytes of uids in all, and touches it, so that
+  /// no page of it is missing later. For an empty batch.
+  void reserve(std::size_t edges, std::size_t uid_bytes);
   /// Copies `edge` and its uid. Amortised O(uid length).
   void push(const Edge& edge);
 

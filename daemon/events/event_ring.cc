@@ -36,6 +36,11 @@ char* put_id(char* out, std::uint64_t epoch, std::uint64_t seq) noexcept {
 EventRing::EventRing(const Options& options)
     : options_(options), forgotten_seq_(options.first_seq - 1), newest_seq_(options.first_seq - 1) {
   PULSEWHEEL_CHECK(options.first_seq >= 1);
+  // One is being filled, and the oldest is forgotten only when the others are enough.
+  const MutexLock lock(mutex_);
+  spare_.resize(options.entries_min / kChunkEdges + 2);
+  for (EdgeBatch& batch : spare_)
+    batch.reserve(kChunkEdges, kChunkEdges * kUidBytes);
 }
 
 // The sequencer's side.
@@ -82,6 +87,10 @@ EventRing::Chunk& EventRing::open_chunk(std::uint64_t next_seq) {
   Chunk& chunk = chunks_.emplace_back();
   chunk.first_seq = next_seq;
   chunk.next_text_seq = next_seq;
+  if (!spare_.empty()) {
+    chunk.edges = std::move(spare_.back());
+    spare_.pop_back();
+  }
   return chunk;
 }
 
@@ -109,11 +118,19 @@ void EventRing::on_gap(const SequenceGap& gap) {
 }
 
 void EventRing::forget_old() {
-  while (entries_ - chunks_.front().entries() >= options_.entries_min) {
-    entries_ -= chunks_.front().entries();
-    forgotten_seq_ = chunks_.front().last_seq;
-    chunks_.pop_front();
+  while (entries_ - chunks_.front().entries() >= options_.entries_min)
+    forget_oldest();
+}
+
+void EventRing::forget_oldest() {
+  Chunk& oldest = chunks_.front();
+  entries_ -= oldest.entries();
+  forgotten_seq_ = oldest.last_seq;
+  if (!oldest.is_gap) {
+    oldest.edges.clear();
+    spare_.push_back(std::move(oldest.edges));
   }
+  chunks_.pop_front();
 }
 
 void EventRing::tell_news() {

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/allocation_counter.h"
+
 namespace pulsewheel {
 namespace {
 
@@ -252,6 +254,19 @@ TEST_F(EventRingTest, NoNewsIsLostBetweenALookAndTheWait) {
     if (ring().arm(cursor)) news.wait(false);
   }
   adder.join();
+}
+
+TEST_F(EventRingTest, HasItsMemoryFromTheStart) {
+  constexpr std::size_t kEntries = 16'384;
+  constexpr std::int64_t kBytesPerEdge = 40;  // at least
+  options_.entries_min = kEntries;
+  const std::int64_t before = support::heap_bytes();
+  ring();
+  const std::int64_t empty = support::heap_bytes() - before;
+  EXPECT_GE(empty, static_cast<std::int64_t>(kEntries) * kBytesPerEdge);
+  for (std::size_t i = 0; i < 3 * kEntries / EventRing::kChunkEdges; ++i)
+    add(std::vector<std::string>(EventRing::kChunkEdges, std::string(EventRing::kUidBytes, 'u')));
+  EXPECT_LT(support::heap_bytes() - before, empty + empty / 10);
 }
 
 }  // namespace
