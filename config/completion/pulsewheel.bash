@@ -43,7 +43,7 @@ _pulsewheel() {
         option=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     case $option in
-    -c | --config | --report | --edges | --spawn)
+    -c | --config | --edges | --file | --report | --spawn | --token-file | --unix-socket)
         if [[ $current != -* ]]; then
             compopt -o filenames 2>/dev/null
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
