@@ -54,7 +54,7 @@ mapfile -t commands < <(pulsewheelctl --help | sed -n '/^Subcommands/,/^$/s/^  \
 expect "$(printf '%s\n' "${commands[@]}" | sort | xargs)" pulsewheelctl ""
 expect "kick" pulsewheelctl --json ki
 expect "--live" pulsewheelctl healthcheck --li
-expect "--url" pulsewheelctl healthcheck --u
+expect "--json" pulsewheelctl healthcheck --js
 expect "" pulsewheelctl kick ali
 
 # Keys of the configuration, and files.
