@@ -313,6 +313,9 @@ void HttpConnection::do_write(Response response) {
   make_head(response);
   message_->body() = std::move(response.body);
   message_->prepare_payload();
+  // It would be the length of what the client has already.
+  if (message_->result() == http::status::not_modified)
+    message_->erase(http::field::content_length);
 
   arm(Phase::kWrite, shared_.limits.write_timeout);
   auto on_done = [self = shared_from_this()](error_code ec, std::size_t) { self->on_written(ec); };
@@ -332,6 +335,9 @@ void HttpConnection::make_head(const Response& response) {
   message.set(http::field::content_type, response.content_type);
   message.set(http::field::cache_control, "no-store");
   message.set("X-Content-Type-Options", "nosniff");
+  message.set("Content-Security-Policy", response.content_security_policy);
+  message.set("Cross-Origin-Resource-Policy", "same-origin");
+  message.set("Referrer-Policy", "no-referrer");
   for (const auto& [field, value] : response.fields)
     message.set(field, value);
   message.keep_alive(keep_alive_);

@@ -58,6 +58,10 @@ class BodyStream {
 };
 
 struct Response {
+  /// What a browser that shows the answer may load and run: nothing. A literal, as all are.
+  static constexpr std::string_view kNothing = "default-src 'none'; frame-ancestors 'none'";
+  std::string_view content_security_policy = kNothing;
+
   http::status status = http::status::ok;
   std::string_view content_type;  // a literal
   std::string body;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/admin/dashboard.h"
 #include "daemon/admin/event_routes.h"
 #include "daemon/admin/routes.h"
 #include "daemon/base/build_info.h"
@@ -159,6 +160,7 @@ void Server::make_shards() {
   if (config_.http.enabled) {
     event_feed_ = std::make_unique<EventFeed>(event_ring_options(config_, facts_));
     Router routes = make_routes(*status_);
+    add_dashboard_routes(routes);
     add_event_routes(routes, *event_feed_);
     http_ = std::make_unique<HttpServer>(http_options(config_, facts_), std::move(routes));
     event_feed_->attach(http_->executor());

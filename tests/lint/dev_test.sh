@@ -40,7 +40,7 @@ expect 64 "unknown target 'kodec'" fuzz kodec 10
 expect 64 "'0' is not a number of seconds" fuzz codec 0
 expect 64 "unknown option '--everything'" lint --everything
 expect 64 "takes no arguments" help build
-expect 64 "takes no arguments" setup release
+expect 64 "unknown option 'release'" setup release
 expect 64 "wants nothing, or --work FOLDER" image --fast
 expect 64 "unknown option '--fast'" package --fast
 expect 64 "--work wants a folder" package --trial --work
