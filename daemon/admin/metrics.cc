@@ -21,7 +21,7 @@ bool is_name_character(char c) {
 }
 
 MetricFamily make_family(std::string_view name, std::string_view help, MetricType type) {
-  PULSEWHEEL_CHECK(name.starts_with("pulsewheel_"));
+  PULSEWHEEL_CHECK(name.starts_with("pulsewheel_") || name.starts_with("process_"));
   PULSEWHEEL_CHECK(std::all_of(name.begin(), name.end(), is_name_character));
   PULSEWHEEL_CHECK(name.ends_with("_total") == (type == MetricType::Counter));
   PULSEWHEEL_CHECK(name.ends_with("_seconds") || type != MetricType::Histogram);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "daemon/admin/metrics.h"
+#include "daemon/admin/process_metrics.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memory_reserve.h"
 #include "daemon/server/node_status.h"
@@ -362,10 +363,19 @@ void append_log(Families& out) {
 
 std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
   Families out;
+  out.push_back(gauge_family("pulsewheel_serving",
+                             "1 while clients may come: neither starting nor draining.",
+                             phase_.load() == Phase::kServing ? 1 : 0));
   append_connections(shards_, out);
+  out.push_back(gauge_family("pulsewheel_connections_limit",
+                             "Client connections that this node lets in at most.",
+                             static_cast<double>(plan_.max_connections)));
   append_ends(shards_, out);
   append_users(shards_, out);
   append_loop(shards_, out);
+  out.push_back(gauge_family("pulsewheel_tick_seconds",
+                             "Length of a tick: a decision is on time up to so much late.",
+                             to_seconds(tick_)));
   append_timers(shards_, out);
   append_events(sequencer_, event_log_, out);
   if (mirror_ != nullptr) {
@@ -387,6 +397,8 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
                              "1 while nobody new is let in for want of memory.",
                              memory_reserve::spent() ? 1 : 0));
   out.push_back(build_info_family());
+  // The first table, and one for each shard that has left it.
+  append_process_families(plan_.per_shard ? plan_.shards + 1 : 1, out);
   return out;
 }
 

@@ -44,6 +44,7 @@ NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
       epoch_(facts.epoch),
       grace_end_(facts.grace_end),
       tick_(tick),
+      plan_(facts.plan),
       pulses_(shards_.size()) {}
 
 void NodeStatus::attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,

@@ -80,6 +80,7 @@ class NodeStatus final : public StatusSource {
   const std::uint64_t epoch_;
   const MonoTime grace_end_;
   const Duration tick_;
+  const DescriptorPlan plan_;
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;
   const EventLog* event_log_ = nullptr;

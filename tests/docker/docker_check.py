@@ -145,7 +145,7 @@ def check_privileges(name, service, image):
 
 def check_fit(files, name, service, image):
     """The compose file, the image and the configuration agree."""
-    for port in service.get("ports", []):
+    for port in service.get("ports", []) if "build" in service else []:
         if str(port).split(":")[-1] not in image.ports:
             yield f"{name}: publishes {port}, which the image does not EXPOSE"
     for volume in service.get("volumes", []):
