@@ -1,8 +1,10 @@
 #include "daemon/server/event_feed.h"
 
+#include <memory>
 #include <utility>
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "daemon/base/check.h"
 
@@ -31,12 +33,7 @@ EventFeed::EventFeed(const EventRing::Options& options) : ring_(options) {}
 void EventFeed::attach(boost::asio::io_context::executor_type http) {
   PULSEWHEEL_CHECK(!http_);
   http_ = http;
-  pause_.emplace(http);
   ring_.set_on_news([this] { boost::asio::post(*http_, [this] { plan_wake(); }); });
-}
-
-void EventFeed::detach() noexcept {
-  pause_.reset();
 }
 
 EventSource::After EventFeed::after(EventCursor cursor, std::string_view uid) {
@@ -64,10 +61,9 @@ void EventFeed::stop_waiting(WaitId wait) noexcept {
 
 void EventFeed::plan_wake() {
   if (std::exchange(wake_planned_, true)) return;
-  pause_->expires_at(not_before_);  // by now, if that has passed
-  pause_->async_wait([this](const boost::system::error_code& error) {
-    if (!error) wake();
-  });
+  // At once, if that has passed. Kept by its own wait: it must not outlive the loop, as we do.
+  const auto pause = std::make_shared<boost::asio::steady_timer>(*http_, not_before_);
+  pause->async_wait([this, pause](const boost::system::error_code&) { wake(); });
 }
 
 void EventFeed::wake() {

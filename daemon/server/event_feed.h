@@ -3,13 +3,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "daemon/admin/event_source.h"
 #include "daemon/base/counters.h"
@@ -22,14 +20,13 @@ namespace pulsewheel {
 /// more they are the less often, so that a trickle of edges to a thousand followers does not cost
 /// a thousand system calls an edge.
 ///
-/// Main makes it, attaches it before the first edge, and detaches it once the HTTP thread has
-/// ended; all else is for the HTTP thread. Outlives the HTTP server.
+/// Main makes it and attaches it before the first edge; all else is for the HTTP thread. Outlives
+/// the HTTP server.
 class EventFeed final : public EventSource {
  public:
   explicit EventFeed(const EventRing::Options& options);
 
   void attach(boost::asio::io_context::executor_type http);
-  void detach() noexcept;
 
   /// For the sequencer; it must stop before the feed goes.
   [[nodiscard]] EdgeSink& sink() noexcept { return ring_; }
@@ -53,7 +50,6 @@ class EventFeed final : public EventSource {
 
   EventRing ring_;
   std::optional<boost::asio::io_context::executor_type> http_;
-  std::optional<boost::asio::steady_timer> pause_;
   MonoTime not_before_{};  // when they may be woken again
   bool wake_planned_ = false;
   WaitId last_wait_ = 0;

@@ -543,7 +543,6 @@ void Server::finish() {
   for (auto& shard : shards_)
     shard->stop();
   sequencer_->stop();
-  if (event_feed_) event_feed_->detach();
   if (mirror_) mirror_->stop();
   event_log_.reset();
   if (!config_.server.ports_file.empty()) ::unlink(config_.server.ports_file.c_str());
