@@ -1,6 +1,7 @@
 #include "daemon/core/presence_registry.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/base/check.h"
@@ -108,6 +109,29 @@ void bound_lingering(SessionGroup& group, std::size_t lingering_max) noexcept {
   }
 }
 
+/// Of the sessions of one user those that can linger side by side: the latest of each device label.
+std::vector<SessionRecord> lingering_from(std::span<const SessionImage> sessions) {
+  std::vector<SessionRecord> lingering;
+  for (const SessionImage& image : sessions) {
+    SessionRecord record{.session = {},
+                         .ending = image.ending,
+                         .id = 0,
+                         .login_at = image.login_at,
+                         .last_packet = image.last_packet,
+                         .deadline = image.deadline,
+                         .device = std::string(image.device)};
+    const auto twin = std::find_if(lingering.begin(), lingering.end(), [&](const auto& other) {
+      return other.device == record.device;
+    });
+    if (twin == lingering.end()) {
+      lingering.push_back(std::move(record));
+    } else if (twin->deadline < record.deadline) {
+      *twin = std::move(record);
+    }
+  }
+  return lingering;
+}
+
 /// How the user ends if the session `leaving` ends at `now` in the way of `own`: the later of
 /// that and of the lingering sessions that have run out by now. nullopt: somebody else keeps the
 /// user online.
@@ -131,6 +155,16 @@ UserSession view_of(const SessionRecord& session) {
           .login_at = session.login_at,
           .last_packet = session.last_packet,
           .deadline = session.deadline};
+}
+
+/// Of a live session, whose deadline its own shard knows, nobody has seen an end.
+SessionImage image_of(const SessionRecord& session) {
+  return {.session = session.session,
+          .ending = session.live() ? EdgeReason::kTimeout : session.ending,
+          .login_at = session.login_at,
+          .last_packet = session.last_packet,
+          .deadline = session.live() ? session.login_at : session.deadline,
+          .device = session.device};
 }
 
 }  // namespace
@@ -189,6 +223,10 @@ struct PresenceRegistry::Impl {
   /// Room for one more user in what tracks deadlines. What throws has changed nothing.
   void reserve_change();
   [[nodiscard]] MonoTime deadline_of(UserIndex index) const noexcept;
+  /// Puts a user who was online in an earlier run online again, without an edge.
+  void bring_back(UserIndex index, std::unique_ptr<SessionGroup> group);
+  /// Lets a user who lingers do so until `deadline` at least.
+  void prolong(UserIndex index, MonoTime last_seen, MonoTime deadline);
   /// The group of an online user, with the deadline that is known of a plain session.
   SessionGroup& expand(UserIndex index);
   /// After each change of a group: its hook waits for the latest lingering deadline, or is idle
@@ -373,6 +411,33 @@ void PresenceRegistry::Impl::go_offline(UserIndex index, Ending ending, MonoTime
   if (table.offline_users() > options.offline_users_max) table.forget(table.oldest_offline());
 }
 
+void PresenceRegistry::Impl::bring_back(UserIndex index, std::unique_ptr<SessionGroup> group) {
+  for (SessionRecord& session : group->sessions)
+    session.id = last_id += kIdStep;
+  table.set_online(index, std::move(group));
+  ++online;
+  ++lingering;
+  if (options.track_deadlines) tracked[index].taken = {};
+  settle(index);
+  mark_changed(index);
+}
+
+/// Of a user with live sessions these know better.
+void PresenceRegistry::Impl::prolong(UserIndex index, MonoTime last_seen, MonoTime deadline) {
+  UserRecord& user = table.at(index);
+  if (live_count(user) > 0) return;
+  reserve_change();
+  user.last_seen = std::max(user.last_seen, last_seen);
+  auto& sessions = user.group->sessions;
+  SessionRecord& latest =
+      *std::max_element(sessions.begin(), sessions.end(),
+                        [](const auto& a, const auto& b) { return a.deadline < b.deadline; });
+  latest.last_packet = std::max(latest.last_packet, last_seen);
+  latest.deadline = std::max(latest.deadline, deadline);
+  settle(index);
+  mark_changed(index);
+}
+
 void PresenceRegistry::Impl::settle(UserIndex index) noexcept {
   UserRecord& user = table.at(index);
   if (user.form == UserRecord::Form::kGroup) {
@@ -443,33 +508,63 @@ bool PresenceRegistry::restore(std::string_view uid, MonoTime last_seen, MonoTim
                                MonoTime now) {
   Impl& r = *impl_;
   PULSEWHEEL_CHECK(!uid.empty());
+  const UserIndex known = r.table.find(uid);
+  if (r.is_online(known)) {
+    r.prolong(known, last_seen, deadline);
+    return false;
+  }
+  if (r.online >= r.options.users_max) return false;
   r.reserve_change();
-  UserIndex index = r.table.find(uid);
-  if (r.is_online(index) || r.online >= r.options.users_max) return false;
-  const bool created = index == kNobody;
-  if (created) index = r.table.create(uid);
+  const UserIndex index = known == kNobody ? r.table.create(uid) : known;
   try {
-    r.table.set_online(
-        index, std::make_unique<SessionGroup>(index, SessionRecord{.session = {},
-                                                                   .ending = EdgeReason::kTimeout,
-                                                                   .id = r.last_id + kIdStep,
-                                                                   .login_at = last_seen,
-                                                                   .last_packet = last_seen,
-                                                                   .deadline = deadline,
-                                                                   .device = {}}));
+    r.bring_back(index,
+                 std::make_unique<SessionGroup>(index, SessionRecord{.session = {},
+                                                                     .ending = EdgeReason::kTimeout,
+                                                                     .id = 0,
+                                                                     .login_at = last_seen,
+                                                                     .last_packet = last_seen,
+                                                                     .deadline = deadline,
+                                                                     .device = {}}));
   } catch (...) {
-    if (created) r.table.forget(index);
+    if (known == kNobody) r.table.forget(index);
     throw;
   }
-  r.last_id += kIdStep;
-  UserRecord& user = r.table.at(index);
-  user.since = now;
-  user.last_seen = last_seen;
-  ++r.online;
-  ++r.lingering;
-  if (r.options.track_deadlines) r.tracked[index].taken = {};
-  r.settle(index);
-  r.mark_changed(index);
+  r.table.at(index).since = now;
+  r.table.at(index).last_seen = last_seen;
+  return true;
+}
+
+bool PresenceRegistry::restore(const UserImage& user, std::span<const SessionImage> sessions,
+                               MonoTime now) {
+  Impl& r = *impl_;
+  PULSEWHEEL_CHECK(!user.uid.empty());
+  if (r.table.find(user.uid) != kNobody) return false;
+  const bool online = !sessions.empty();
+  if (online ? r.online >= r.options.users_max : user.since + r.options.offline_retention <= now) {
+    return false;
+  }
+  r.reserve_change();
+  const UserIndex index = r.table.create(user.uid);
+  r.table.at(index).since = user.since;
+  r.table.at(index).last_seen = user.last_seen;
+  if (!online) {
+    if (r.table.offline_users() > r.options.offline_users_max) {
+      r.table.forget(r.table.oldest_offline());
+    }
+    return true;
+  }
+  try {
+    auto lingering = lingering_from(sessions);
+    auto group = std::make_unique<SessionGroup>(index, std::move(lingering.front()));
+    group->sessions.reserve(lingering.size());
+    group->sessions.insert(group->sessions.end(), std::make_move_iterator(lingering.begin() + 1),
+                           std::make_move_iterator(lingering.end()));
+    bound_lingering(*group, r.options.sessions_per_user_max);
+    r.bring_back(index, std::move(group));
+  } catch (...) {
+    r.table.forget(index);
+    throw;
+  }
   return true;
 }
 
@@ -629,6 +724,27 @@ bool PresenceRegistry::list_deadlines(std::uint32_t* cursor, std::size_t budget,
   return *cursor < r.table.slots();
 }
 
+bool PresenceRegistry::list_users(std::uint32_t* cursor, std::size_t budget,
+                                  UserImageBatch& out) const {
+  const Impl& r = *impl_;
+  for (; budget > 0 && *cursor < r.table.slots(); --budget, ++*cursor) {
+    const UserRecord& user = r.table.at(*cursor);
+    if (user.form == UserRecord::Form::kFree) continue;
+    out.add({.uid = user.uid(), .since = user.since, .last_seen = user.last_seen});
+    if (user.form == UserRecord::Form::kPlain) {
+      out.add_session({.session = user.plain_ref(),
+                       .login_at = user.plain.login_at,
+                       .last_packet = user.plain.login_at,
+                       .deadline = user.plain.login_at,
+                       .device = {}});
+    } else if (user.form == UserRecord::Form::kGroup) {
+      for (const SessionRecord& session : user.group->sessions)
+        out.add_session(image_of(session));
+    }
+  }
+  return *cursor < r.table.slots();
+}
+
 UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
   const Impl& r = *impl_;
   UserView view;
@@ -639,8 +755,12 @@ UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
   }
   const UserRecord& user = r.table.at(index);
   if (!user.online()) {
-    view.since = user.since;
     view.last_seen = user.last_seen;
+    if (now < r.options.unknown_until && user.since < r.options.run_began) {
+      view.state = PresenceState::kUnknown;
+    } else {
+      view.since = user.since;
+    }
     return view;
   }
   view.state = PresenceState::kOnline;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "daemon/core/edge.h"
 #include "daemon/core/time_wheel.h"
 #include "daemon/core/user_deadline.h"
+#include "daemon/core/user_image.h"
 
 namespace pulsewheel {
 
@@ -117,8 +119,11 @@ class PresenceRegistry {
     std::uint64_t hash_seed = 0;
     /// Until then a uid without a record is kUnknown: after a crash nobody can tell who was online.
     MonoTime unknown_until = MonoTime::min();
-    /// Keep each online user's deadline, for a mirror or a snapshot: 24 B a user, and the sessions'
-    /// shards have to touch(). Fixed.
+    /// The same for who is offline since before this: it is what the last snapshot of a run that
+    /// crashed says, and nobody can tell who has come since.
+    MonoTime run_began = MonoTime::min();
+    /// Keep each online user's deadline, for a mirror: 24 B a user, and the sessions' shards have
+    /// to touch(). Fixed.
     bool track_deadlines = false;
   };
 
@@ -142,9 +147,18 @@ class PresenceRegistry {
 
   /// Takes back a user who was online when the node ended, as lingering until `deadline` (in the
   /// future), without an edge: nobody was told of an end. Who does not come back by then has timed
-  /// out: it was no end of a connection that anybody saw. False, and nothing changes, for a user
-  /// who is online already, and where users_max are. Requires a uid that is not empty.
+  /// out: it was no end of a connection that anybody saw. Somebody who lingers already has what is
+  /// newer of the two from then on. False unless the user comes online by it: not where users_max
+  /// are. Requires a uid that is not empty.
   bool restore(std::string_view uid, MonoTime last_seen, MonoTime deadline, MonoTime now);
+
+  /// Takes back a user as an earlier run has written it down, without an edge: online and lingering
+  /// with these `sessions`, whose deadlines are in the future, or offline where there are none. Of
+  /// several sessions with one device label, and of more than sessions_per_user_max, those with the
+  /// latest deadlines count. False, and nothing changes: there is a record of this uid already,
+  /// users_max are online, or the offline user is not to be remembered any more. Requires a uid
+  /// that is not empty, and calls for offline users in order of `since`.
+  bool restore(const UserImage& user, std::span<const SessionImage> sessions, MonoTime now);
 
   /// Removes a session, or lets it linger. A late end of a session that was taken over, or of a
   /// user that is gone, changes nothing: returns false. A timeout that is reported while `now` is
@@ -174,6 +188,11 @@ class PresenceRegistry {
   /// is left), nullopt when none is remembered.
   std::optional<MonoTime> forget_offline(MonoTime now, std::size_t budget);
 
+  /// Appends the users in `budget` slots from `*cursor` on (0 at first), online and offline, and
+  /// moves the cursor. False when all slots have been seen. Users who come and go in between may be
+  /// in it or not, all others are, once. Of live sessions it knows the login only.
+  bool list_users(std::uint32_t* cursor, std::size_t budget, UserImageBatch& out) const;
+
   // --- With track_deadlines ---
 
   /// A live session has had packets: notes its deadline and the user's last_seen. False for a
@@ -193,7 +212,8 @@ class PresenceRegistry {
   /// between may be in it or not, all others are, once.
   bool list_deadlines(std::uint32_t* cursor, std::size_t budget, DeadlineBatch& out) const;
 
-  /// A uid without a record is offline, or unknown before Options::unknown_until.
+  /// A uid without a record is offline, or unknown before Options::unknown_until; so is one that
+  /// is offline since before Options::run_began.
   [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;
 
   [[nodiscard]] std::size_t online_users() const noexcept;
