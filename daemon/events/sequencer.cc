@@ -6,7 +6,7 @@
 
 namespace pulsewheel {
 
-Sequencer::Sequencer(const Options& options) : options_(options) {
+Sequencer::Sequencer(const Options& options) : options_(options), next_seq_(options.first_seq) {
   PULSEWHEEL_CHECK(options.shards >= 1);
   lanes_.reserve(options.shards);
   for (std::size_t i = 0; i < options.shards; ++i) {
@@ -124,7 +124,15 @@ Sequencer::Stats Sequencer::stats() const noexcept {
     const std::uint64_t submitted = lane->submitted.value();
     if (submitted > taken) stats.queued += submitted - taken;
   }
+  stats.last_seq = options_.first_seq - 1 + stats.edges + stats.dropped;
   return stats;
+}
+
+std::uint64_t Sequencer::last_submitted_seq() const noexcept {
+  std::uint64_t seq = options_.first_seq - 1;
+  for (const auto& lane : lanes_)
+    seq += lane->submitted.value() + lane->dropped.value();
+  return seq;
 }
 
 }  // namespace pulsewheel

@@ -50,8 +50,8 @@ class EdgeSink {
 };
 
 /// Takes batches from N shards through one bounded ring each and hands them on, one after the
-/// other, with the next seq: 1 for the first edge of an epoch, then without holes (a drop takes
-/// its numbers with it and is told as a gap). Edges of one shard, and so of one user, keep
+/// other, with the next seq: Options::first_seq for the first edge, then without holes (a drop
+/// takes its numbers with it and is told as a gap). Edges of one shard, and so of one user, keep
 /// their order; between shards the order is that of arrival. Sleeps on a futex while there is
 /// nothing to do.
 ///
@@ -62,6 +62,8 @@ class Sequencer {
   struct Options {
     std::size_t shards = 1;
     std::uint64_t epoch = 1;
+    /// 1, or behind the last one of a run that this one continues.
+    std::uint64_t first_seq = 1;
     /// Batches waiting per shard. A shard submits at most once per round of its loop, so this is
     /// a second or more of rounds during which this thread got no CPU; 16 B each.
     std::size_t batches_in_flight_max = 16'384;
@@ -92,11 +94,16 @@ class Sequencer {
   [[nodiscard]] bool submit(ShardIndex shard, EdgeBatch&& batch, DeadlineBatch&& deadlines = {});
 
   struct Stats {
-    std::uint64_t edges = 0;    // numbered and handed on
-    std::uint64_t dropped = 0;  // edges
-    std::uint64_t queued = 0;   // edges in flight
+    std::uint64_t edges = 0;     // numbered and handed on
+    std::uint64_t dropped = 0;   // edges
+    std::uint64_t queued = 0;    // edges in flight
+    std::uint64_t last_seq = 0;  // that was given out
   };
   [[nodiscard]] Stats stats() const noexcept;  // any thread
+
+  /// The number that the last edge has or will have of all that were submitted so far. Any thread;
+  /// exact when no shard submits meanwhile.
+  [[nodiscard]] std::uint64_t last_submitted_seq() const noexcept;
 
  private:
   struct Submission {
@@ -126,7 +133,7 @@ class Sequencer {
   const Options options_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<EdgeSink*> sinks_;
-  std::uint64_t next_seq_ = 1;  // the sequencer thread's
+  std::uint64_t next_seq_;  // the sequencer thread's
   WakeFlag wake_;
   std::atomic<bool> stopping_{false};
   ServiceThread thread_;

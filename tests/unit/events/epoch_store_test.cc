@@ -87,6 +87,27 @@ TEST(EpochStoreTest, AFolderOfAVersionWithoutMarksIsThatOfACrash) {
   EXPECT_TRUE(store.after_crash());
 }
 
+TEST(EpochStoreTest, AFolderKeepsItsIdAndEachHasAnother) {
+  const test::TemporaryFolder folder;
+  const test::TemporaryFolder other;
+  const FolderId id = EpochStore(folder.path()).folder_id();
+  EXPECT_EQ(EpochStore(folder.path()).folder_id(), id);
+  EXPECT_NE(EpochStore(other.path()).folder_id(), id);
+  EXPECT_NE(id, FolderId{});
+}
+
+TEST(EpochStoreTest, ADamagedIdIsReplaced) {
+  const test::TemporaryFolder folder;
+  const FolderId id = EpochStore(folder.path()).folder_id();
+  for (const std::string& content : {std::string(), std::string("\n"), std::string(32, 'x') + '\n',
+                                     std::string(33, 'a'), std::string(100, 'a')}) {
+    write_file(folder / "id", content);
+    const FolderId next = EpochStore(folder.path()).folder_id();
+    EXPECT_NE(next, id);
+    EXPECT_EQ(EpochStore(folder.path()).folder_id(), next);
+  }
+}
+
 TEST(EpochStoreTest, AMarkThatCannotBeWrittenIsAnError) {
   const test::TemporaryFolder folder;
   EpochStore store(folder.path());

@@ -77,6 +77,21 @@ TEST(SequencerTest, FirstEdgeOfAnEpochHasSeqOne) {
   EXPECT_EQ(sink.batches[0].epoch, 7U);
 }
 
+TEST(SequencerTest, GoesOnWithTheNumbersOfARunThatItContinues) {
+  RecordingSink sink;
+  Sequencer::Options options = options_for(1);
+  options.first_seq = 4'712;
+  Sequencer sequencer(options);
+  EXPECT_EQ(sequencer.stats().last_seq, 4'711U);
+  EXPECT_EQ(sequencer.last_submitted_seq(), 4'711U);
+  EXPECT_TRUE(sequencer.submit(0, batch_of({"a", "b"})));
+  EXPECT_EQ(sequencer.last_submitted_seq(), 4'713U);
+  sequencer.start({&sink});
+  sequencer.stop();
+  EXPECT_EQ(sink.batches.at(0).first_seq, 4'712U);
+  EXPECT_EQ(sequencer.stats().last_seq, 4'713U);
+}
+
 TEST(SequencerTest, AnEmptyPartOfARosterIsHandedOnToo) {
   RecordingSink sink;
   Sequencer sequencer(options_for(1));
