@@ -89,6 +89,13 @@ struct Config {
     friend bool operator==(const Restart&, const Restart&) = default;
   };
 
+  struct Snapshot {
+    bool enabled = true;
+    Duration interval = std::chrono::minutes{1};  // 0: at the end of a drain only
+
+    friend bool operator==(const Snapshot&, const Snapshot&) = default;
+  };
+
   struct Drain {
     Duration window = std::chrono::seconds{10};
     Duration retry_after = std::chrono::seconds{2};
@@ -151,6 +158,7 @@ struct Config {
   std::vector<Listener> listeners{Listener{}};  // 1 to kListenersMax; the key is [[listener]]
   Http http;
   Presence presence;
+  Snapshot snapshot;
   Restart restart;
   Drain drain;
   Events events;

@@ -345,6 +345,37 @@ void append_reloads(const ReloadCounters& reloads, Families& out) {
   out.push_back(std::move(results));
 }
 
+void append_snapshots(const SnapshotCounters& snapshots, Families& out) {
+  const auto last_duration = Duration{snapshots.duration_ns.value()};
+  out.push_back(counter_family("pulsewheel_snapshot_writes_total", "Snapshots written.",
+                               snapshots.written.value()));
+  out.push_back(counter_family("pulsewheel_snapshot_failures_total",
+                               "Snapshots that could not be written; the one before stays.",
+                               snapshots.failures.value()));
+  if (const std::int64_t written_at = snapshots.written_at_ns.value(); written_at != 0) {
+    out.push_back(gauge_family("pulsewheel_snapshot_age_seconds",
+                               "Time since the last snapshot was on disk. Grows while nothing "
+                               "changes and nobody is connected.",
+                               to_seconds(MonoClock::now() - MonoTime{Duration{written_at}})));
+  }
+  out.push_back(gauge_family("pulsewheel_snapshot_duration_seconds",
+                             "Time that the last snapshot took, from the first look at a user "
+                             "until it was on disk.",
+                             to_seconds(last_duration)));
+  out.push_back(gauge_family("pulsewheel_snapshot_bytes", "Size of the last snapshot.",
+                             static_cast<double>(snapshots.bytes.value())));
+  out.push_back(gauge_family("pulsewheel_snapshot_users",
+                             "Users in the last snapshot, online and offline.",
+                             static_cast<double>(snapshots.users.value())));
+  auto restored = gauge_family("pulsewheel_snapshot_restored_users",
+                               "Users whom this start took from a snapshot.");
+  add_series(restored, static_cast<double>(snapshots.restored_online.value()),
+             label("state", "online"));
+  add_series(restored, static_cast<double>(snapshots.restored_offline.value()),
+             label("state", "offline"));
+  out.push_back(std::move(restored));
+}
+
 void append_log(Families& out) {
   const log::Stats stats = log::stats();
   auto lines = counter_family("pulsewheel_log_lines_total",
@@ -384,6 +415,7 @@ std::vector<prometheus::MetricFamily> NodeStatus::collect() const {
     if (const auto* hand = mirror_->hand_counters()) append_redis_hand(*hand, out);
   }
   if (reloads_ != nullptr) append_reloads(*reloads_, out);
+  if (snapshots_ != nullptr) append_snapshots(*snapshots_, out);
   append_log(out);
   if (http_ != nullptr) append_http_families(http_->counters(), out);
   if (event_feed_ != nullptr) {

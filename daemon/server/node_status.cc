@@ -35,6 +35,23 @@ nlohmann::json redis_status(const RedisMirror* mirror) {
           {"lost_edges", counters.lost_edges.value() + mirror->dropped_edges()}};
 }
 
+nlohmann::json snapshot_status(const SnapshotCounters* counters) {
+  if (counters == nullptr) return {{"enabled", false}};
+  const std::int64_t written_at = counters->written_at_ns.value();
+  nlohmann::json age;  // null: none yet
+  if (written_at != 0) {
+    age = std::chrono::duration<double>(MonoClock::now() - MonoTime{Duration{written_at}}).count();
+  }
+  return {{"enabled", true},
+          {"age_s", age},
+          {"users", counters->users.value()},
+          {"bytes", counters->bytes.value()},
+          {"failures", counters->failures.value()},
+          {"restored",
+           {{"online", counters->restored_online.value()},
+            {"offline", counters->restored_offline.value()}}}};
+}
+
 }  // namespace
 
 NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
@@ -137,14 +154,15 @@ nlohmann::json NodeStatus::status() const {
             {"keepalives", totals.keepalives},
             {"messages", totals.messages}}},
           {"edges",
-           {{"last_seq", edges.edges + edges.dropped},
+           {{"last_seq", edges.last_seq},
             {"online", totals.edges_online},
             {"offline", totals.edges_offline},
             {"dropped", edges.dropped}}},
           {"lateness_s", {{"min", to_seconds(lateness.min)}, {"max", to_seconds(lateness.max)}}},
           {"loop_delay_s", {{"max", to_seconds(loop_delay.max)}}},
           {"stalls", stalls},
-          {"redis", redis_status(mirror_)}};
+          {"redis", redis_status(mirror_)},
+          {"snapshot", snapshot_status(snapshots_)}};
 }
 
 std::size_t NodeStatus::home_of(std::string_view uid) const noexcept {

@@ -20,6 +20,7 @@
 #include "daemon/server/options.h"
 #include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
+#include "daemon/server/snapshotter.h"
 
 namespace pulsewheel {
 
@@ -45,9 +46,12 @@ class NodeStatus final : public StatusSource {
   void attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
               const ReloadCounters& reloads);
   void attach(const EventFeed& event_feed) { event_feed_ = &event_feed; }
+  /// The counters of what writes snapshots; none without a call.
+  void attach(const SnapshotCounters& snapshots) noexcept { snapshots_ = &snapshots; }
   void set_phase(Phase phase) noexcept { phase_.store(phase); }  // any thread
 
   [[nodiscard]] NodeTotals totals() const noexcept;  // any thread
+  [[nodiscard]] const std::vector<Shard*>& shards() const noexcept { return shards_; }
 
   [[nodiscard]] bool live() const override;
   [[nodiscard]] bool ready(std::string& why) const override;
@@ -87,6 +91,7 @@ class NodeStatus final : public StatusSource {
   const EventFeed* event_feed_ = nullptr;
   const RedisMirror* mirror_ = nullptr;
   const ReloadCounters* reloads_ = nullptr;
+  const SnapshotCounters* snapshots_ = nullptr;
   std::atomic<Phase> phase_{Phase::kStarting};
   mutable std::vector<Pulse> pulses_;
 };

@@ -148,8 +148,16 @@ ShardOptions shard_options(const Config& config, const NodeFacts& facts, ShardIn
   registry.offline_users_max = per_shard(config.presence.offline_users_max, shards);
   registry.hash_seed = facts.hash_seed;
   registry.unknown_until = facts.grace_end;
+  registry.run_began = facts.origin;
   registry.track_deadlines = uses_redis(config);
   return options;
+}
+
+Snapshotter::Options snapshot_options(const Config& config, const EpochStore& store) {
+  return {.state_dir = store.state_dir(),
+          .folder = store.folder_id(),
+          .epoch = store.epoch(),
+          .interval = config.snapshot.interval};
 }
 
 EventLog::Options event_log_options(const Config& config) {
@@ -189,6 +197,8 @@ EventRing::Options event_ring_options(const Config& config, const NodeFacts& fac
   EventRing::Options options;
   options.entries_min = config.http.event_ring;
   options.epoch = facts.epoch;
+  options.first_seq = facts.first_seq;
+  options.continued_epoch = facts.continued_epoch;
   return options;
 }
 

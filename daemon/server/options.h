@@ -9,10 +9,12 @@
 #include "daemon/admin/http_server.h"
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/log.h"
+#include "daemon/events/epoch_store.h"
 #include "daemon/events/event_log.h"
 #include "daemon/events/event_ring.h"
 #include "daemon/redis/mirror_link.h"
 #include "daemon/server/shard.h"
+#include "daemon/server/snapshotter.h"
 
 namespace pulsewheel {
 
@@ -21,6 +23,8 @@ struct NodeFacts {
   DescriptorPlan plan;
   std::size_t http_streams_max = 0;
   std::uint64_t epoch = 1;
+  std::uint64_t first_seq = 1;        // of this run's edges
+  std::uint64_t continued_epoch = 0;  // of the run whose numbers go on; 0: none
   std::uint64_t hash_seed = 0;
   MonoTime origin;  // of the ticks
   /// The end of restart.grace: until then nobody can tell who was online. The past: no grace.
@@ -36,6 +40,7 @@ struct NodeFacts {
                                                    std::uint64_t inherited);
 [[nodiscard]] ShardOptions shard_options(const Config& config, const NodeFacts& facts,
                                          ShardIndex index);
+[[nodiscard]] Snapshotter::Options snapshot_options(const Config& config, const EpochStore& store);
 [[nodiscard]] EventLog::Options event_log_options(const Config& config);
 [[nodiscard]] log::Options log_options(const Config& config);
 [[nodiscard]] EventRing::Options event_ring_options(const Config& config, const NodeFacts& facts);

@@ -30,9 +30,6 @@ using boost::asio::ip::tcp;
 /// How long after the drain window the last clients may take to read their GOAWAY.
 constexpr std::chrono::seconds kDrainSlack{5};
 
-/// How long the start may wait for Redis to say who was online.
-constexpr std::chrono::seconds kTakeBackLimit{3};
-
 /// Whether threads may have descriptor tables of their own here: seccomp may forbid it.
 std::error_code probe_separation() {
   std::error_code error;
@@ -142,10 +139,16 @@ void Server::make_shards() {
   facts_.epoch = epoch_store_->epoch();
   facts_.hash_seed = random_seed();
   facts_.origin = MonoClock::now();
-  if (epoch_store_->after_crash()) facts_.grace_end = facts_.origin + config_.restart.grace;
+  warm_start_.emplace(*epoch_store_);
+  facts_.first_seq = warm_start_->first_seq();
+  facts_.continued_epoch = warm_start_->continued_epoch();
+  if (warm_start_->something_is_unknown()) {
+    facts_.grace_end = facts_.origin + config_.restart.grace;
+  }
   sequencer_ = std::make_unique<Sequencer>(
       Sequencer::Options{.shards = facts_.plan.shards,
                          .epoch = facts_.epoch,
+                         .first_seq = facts_.first_seq,
                          .edges_in_flight_max = config_.events.queue_max});
   ShardObserver& observer = *this;
   std::vector<Shard*> peers;
@@ -156,6 +159,10 @@ void Server::make_shards() {
   }
   for (auto& shard : shards_)
     shard->connect(peers);
+  if (config_.snapshot.enabled) {
+    snapshotter_ =
+        std::make_unique<Snapshotter>(snapshot_options(config_, *epoch_store_), peers, *sequencer_);
+  }
   status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts_, config_.presence.tick);
   if (config_.http.enabled) {
     event_feed_ = std::make_unique<EventFeed>(event_ring_options(config_, facts_));
@@ -213,13 +220,15 @@ void Server::run() {
   start_shards();
   start_logs();
   start_http();
-  if (mirror_) take_users_back();
+  bring_users_back();
   open_listeners();
   write_ports_file();
   status_->set_phase(NodeStatus::Phase::kServing);
   announce();
   tell_ready();
   served_ = true;
+  // It is true for a moment only, and there will be no other one.
+  if (!snapshotter_) drop_snapshot();
   do_wait_signal();
   unblock_all_signals_in_this_thread();
   io_.run();
@@ -247,24 +256,11 @@ void Server::start_logs() {
     mirror_->start();
     sinks.push_back(redis_sink_.get());
   }
-  sequencer_->start(sinks);
-}
-
-/// Whoever was online when this node was killed, and may still come back, is online again before
-/// anybody can come. A Redis that does not answer in time does not hold up the start.
-void Server::take_users_back() {
-  if (own_users_.wait_for(kTakeBackLimit) != std::future_status::ready) {
-    log::warn("restore", "Redis did not say in time who was online: nobody is taken back");
-    return;
+  if (snapshotter_) {
+    sinks.push_back(snapshotter_.get());
+    snapshotter_->start();
   }
-  const DeadlineBatch users = own_users_.get();
-  std::vector<DeadlineBatch> by_home(shards_.size());
-  for (std::size_t i = 0; i < users.size(); ++i)
-    by_home[home_shard_of(users.at(i).uid, facts_.hash_seed, shards_.size())].push(users.at(i));
-  std::size_t restored = 0;
-  for (std::size_t i = 0; i < shards_.size(); ++i)
-    run_on_shard(*shards_[i], [&, i] { restored += shards_[i]->restore(by_home[i]); });
-  if (restored > 0) log::info("restore", "{} users are online as before, from Redis", restored);
+  sequencer_->start(sinks);
 }
 
 void Server::start_shards() {
@@ -286,23 +282,10 @@ void Server::start_shards() {
   reloader_.reserve_descriptor();
 }
 
-void Server::run_on_shard(Shard& shard, const std::function<void()>& task) {
-  std::promise<void> done;
-  shard.post([&] {
-    try {
-      task();
-      done.set_value();
-    } catch (...) {
-      done.set_exception(std::current_exception());
-    }
-  });
-  done.get_future().get();
-}
-
 void Server::open_listeners() {
   passed_.listeners().empty() ? bind_configured() : adopt_passed();
   for (auto& shard : shards_) {
-    run_on_shard(*shard, [&] { shard->listen(static_cast<int>(config_.server.tcp_backlog)); });
+    shard->call([&] { shard->listen(static_cast<int>(config_.server.tcp_backlog)); });
   }
 }
 
@@ -316,7 +299,7 @@ void Server::bind_configured() {
       try {
         check_port_is_free(endpoint);
         for (auto& shard : shards_) {
-          run_on_shard(*shard, [&] { endpoint.port(shard->bind(endpoint)); });
+          shard->call([&] { endpoint.port(shard->bind(endpoint)); });
         }
       } catch (const boost::system::system_error& error) {
         throw StartError(ExitCode::kUnavailable,
@@ -333,7 +316,7 @@ void Server::adopt_passed() {
     const bool shared = listener.descriptors.size() < shards_.size();
     try {
       for (std::size_t i = 0; i < shards_.size(); ++i) {
-        run_on_shard(*shards_[i], [&, i] { shards_[i]->adopt(listener.descriptor_of(i), shared); });
+        shards_[i]->call([&, i] { shards_[i]->adopt(listener.descriptor_of(i), shared); });
       }
     } catch (const boost::system::system_error& error) {
       throw StartError(ExitCode::kOs, "cannot use the socket passed for " +
@@ -345,11 +328,12 @@ void Server::adopt_passed() {
   passed_.close_inherited();
   if (!facts_.plan.per_shard) return;
   for (auto& shard : shards_)
-    run_on_shard(*shard, [this] { passed_.close_inherited(); });
+    shard->call([this] { passed_.close_inherited(); });
 }
 
 void Server::start_http() {
   if (!http_) return;
+  if (snapshotter_) status_->attach(std::as_const(*snapshotter_).counters());
   status_->attach(*http_, event_log_.get(), mirror_.get(), reloader_.counters());
   try {
     http_->start();
@@ -382,9 +366,10 @@ void Server::write_ports_file() const {
 void Server::announce() const {
   log::info("start", "pulsewheeld {}, epoch {}: {}", build_info().version, epoch_store_->epoch(),
             facts_.plan.reason);
-  if (epoch_store_->after_crash()) {
+  if (warm_start_->something_is_unknown()) {
     log::warn("start",
-              "the run before this one did not stop in order: users of whom nothing is known are "
+              "the run before this one did not stop in order, or its snapshot is no good: users of "
+              "whom nothing is known are "
               "unknown for {} s (restart.grace)",
               to_seconds(config_.restart.grace));
   }
@@ -473,6 +458,7 @@ void Server::take_over(Config next) {
   log::set_lines_per_second_max(log.lines_per_second_max);
   if (http_) http_->set_token(reloader_.take_http_token());
   if (mirror_) mirror_->retry_now();
+  if (snapshotter_) snapshotter_->set_interval(config_.snapshot.interval);
   if (event_log_) event_log_->set_rotation(config_.events.rotate_size, config_.events.rotate_keep);
   for (auto& shard : shards_) {
     shard->post(
@@ -490,8 +476,12 @@ void Server::begin_drain() {
   log::info("drain", "{} connections leave within {} s", status_->totals().connections,
             to_seconds(window));
   service_.draining();
+  const bool keeps_users = snapshotter_ != nullptr;
   for (auto& shard : shards_) {
-    shard->post([&shard = *shard, window] { shard.drain(window); });
+    shard->post([&shard = *shard, window, keeps_users] {
+      if (keeps_users) shard.hold_users();
+      shard.drain(window);
+    });
   }
   drain_limit_.expires_after(window + kDrainSlack);
   drain_limit_.async_wait([this](const boost::system::error_code& error) {
@@ -529,19 +519,22 @@ void Server::on_statistics(ShardIndex shard) {
             totals.keepalives, totals.messages, totals.edges_online, totals.edges_offline);
 }
 
-/// No snapshot is kept in this version, so whoever is still online goes offline with the node.
+void Server::on_first_session(ShardIndex /*shard*/) {
+  if (snapshotter_) snapshotter_->note_client();
+}
+
 void Server::finish() {
   if (std::exchange(finished_, true)) return;
   service_.finishing();
   drain_limit_.cancel();
   signals_.cancel();
-  if (draining_) {
-    for (auto& shard : shards_)
-      run_on_shard(*shard, [&shard] { shard->shut_users_down(); });
-  }
   if (http_) http_->stop();
+  if (draining_ && snapshotter_) end_sessions();
+  if (snapshotter_) snapshotter_->leave();
   for (auto& shard : shards_)
     shard->stop();
+  if (draining_) part_with_users();
+  if (snapshotter_) snapshotter_->end();
   sequencer_->stop();
   if (mirror_) mirror_->stop();
   event_log_.reset();
@@ -554,7 +547,7 @@ void Server::finish() {
 /// A run that served nobody leaves things as it found them.
 void Server::mark_end() noexcept {
   const bool in_order = served_ ? draining_ : !epoch_store_->after_crash();
-  if (!in_order) return;
+  if (!in_order || !in_order_) return;
   try {
     epoch_store_->mark_end();
   } catch (const std::exception& error) {

@@ -6,7 +6,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cstdint>
-#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -28,7 +27,9 @@
 #include "daemon/server/reload.h"
 #include "daemon/server/service_manager.h"
 #include "daemon/server/shard.h"
+#include "daemon/server/snapshotter.h"
 #include "daemon/server/start_error.h"
+#include "daemon/server/warm_start.h"
 
 namespace pulsewheel {
 
@@ -54,7 +55,9 @@ class Server final : private ShardObserver {
   void make_shards();
   void make_mirror();
   void report_offline(std::vector<std::string> uids);
-  void take_users_back();
+  void bring_users_back();
+  [[nodiscard]] std::optional<DeadlineBatch> users_in_ring();
+  void drop_snapshot();
   void start_shards();
   void start_logs();
   void open_listeners();
@@ -73,19 +76,20 @@ class Server final : private ShardObserver {
   void begin_drain();
   void give_up(const StartError& failure);
   void finish();
+  void end_sessions();
+  void part_with_users();
   void mark_end() noexcept;
 
   void on_statistics(ShardIndex shard) override;
   void on_drained(ShardIndex shard) override;
-
-  /// Runs `task` on the shard's thread and waits. What it throws comes out here.
-  void run_on_shard(Shard& shard, const std::function<void()>& task);
+  void on_first_session(ShardIndex shard) override;
 
   Config config_;  // what holds: at the start, and after each reload
   Reloader reloader_;
   PassedSockets passed_;
   NodeFacts facts_;
   std::unique_ptr<EpochStore> epoch_store_;
+  std::optional<WarmStart> warm_start_;
   boost::asio::io_context io_{1};
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_limit_;
@@ -96,6 +100,7 @@ class Server final : private ShardObserver {
   std::unique_ptr<RedisMirror> mirror_;
   std::future<DeadlineBatch> own_users_;  // in Redis, at the start
   std::unique_ptr<RedisSink> redis_sink_;
+  std::unique_ptr<Snapshotter> snapshotter_;  // null with snapshot.enabled = false
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<NodeStatus> status_;
   std::unique_ptr<EventFeed> event_feed_;  // null without HTTP; outlives it
@@ -111,6 +116,7 @@ class Server final : private ShardObserver {
   bool served_ = false;
   bool draining_ = false;
   bool finished_ = false;
+  bool in_order_ = true;  // nothing went wrong with the users at the end
 };
 
 }  // namespace pulsewheel

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <future>
 #include <new>
 #include <utility>
 
@@ -110,6 +111,19 @@ void Shard::stop() {
 
 void Shard::post(std::function<void()> task) {
   boost::asio::post(io_, std::move(task));
+}
+
+void Shard::call(const std::function<void()>& task) {
+  std::promise<void> done;
+  post([&] {
+    try {
+      task();
+      done.set_value();
+    } catch (...) {
+      done.set_exception(std::current_exception());
+    }
+  });
+  done.get_future().get();
 }
 
 // --- The loop -----------------------------------------------------------------------------------
@@ -346,6 +360,18 @@ std::size_t Shard::restore(const DeadlineBatch& users) {
   return restored;
 }
 
+ShardCore::Restored Shard::restore(const UserImageBatch& users) {
+  const ShardCore::Restored restored = core_.restore(users, MonoClock::now());
+  update_user_gauges();
+  return restored;
+}
+
+UserImageBatch Shard::copy_users(std::uint32_t* cursor, std::size_t slots, bool* more) const {
+  UserImageBatch users;
+  *more = core_.registry().list_users(cursor, slots, users);
+  return users;
+}
+
 void Shard::list_users(std::uint32_t first_slot, std::size_t slots) {
   do {
     hand_on_edges();
@@ -394,6 +420,7 @@ void Shard::on_accepted(ShardSocket&& socket) {
   Session& session = slab_.create(context_, std::move(socket), context_.stamp());
   if (options_.registry.track_deadlines) context_.touched.make_room(slab_.slots());
   session.start();
+  if (slab_.size() == 1) observer_.on_first_session(options_.index);
   if (busy) session.go_away(proto::GoawayReason::kBusy, CloseReason::kBusy);
   if (!statistics_timer_.armed()) arm_statistics();
 }
@@ -515,6 +542,24 @@ void Shard::send_some_away() {
   });
 }
 
+void Shard::hold_users() {
+  core_.hold_lingering();
+}
+
+void Shard::end_sessions() {
+  for (auto& acceptor : acceptors_)
+    acceptor->close();
+  for (std::uint32_t slot = 0; slot < slab_.slots(); ++slot) {
+    if (Session* session = slab_.at(slot)) {
+      session->go_away(proto::GoawayReason::kDraining, CloseReason::kDrained);
+    }
+  }
+  const MonoTime now = MonoClock::now();
+  core_.release_silent(now);
+  core_.deliver_own_mail(now);
+  flush_mail();
+}
+
 void Shard::end_all_sessions() {
   for (auto& acceptor : acceptors_)
     acceptor->close();
@@ -528,6 +573,7 @@ void Shard::end_all_sessions() {
   }
   while (io_.poll_one() != 0) {  // the cancelled operations let go of their sessions
   }
+  hand_on_edges();  // of mail that came last
 }
 
 void Shard::shut_users_down() {

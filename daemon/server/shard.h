@@ -72,6 +72,8 @@ class ShardObserver {
   virtual void on_statistics(ShardIndex shard) = 0;
   /// Shard::drain() is over: no session is left.
   virtual void on_drained(ShardIndex shard) = 0;
+  /// This shard had no sessions, and has one now.
+  virtual void on_first_session(ShardIndex shard) = 0;
 
  protected:
   ~ShardObserver() = default;
@@ -108,6 +110,9 @@ class Shard final : private ShardHost,
 
   /// Runs `task` on the shard's thread. Any thread. False when the shard has stopped.
   void post(std::function<void()> task);
+  /// Runs `task` on the shard's thread and waits. What it throws comes out here. From another
+  /// thread, while the shard runs.
+  void call(const std::function<void()>& task);
 
   // --- On the shard's thread ---
 
@@ -131,7 +136,18 @@ class Shard final : private ShardHost,
   /// window hurries.
   void drain(Duration window);
 
-  /// Makes every user offline with reason `shutdown`, for a stop that keeps no snapshot.
+  /// From now on nobody who lingers goes offline: see ShardCore::hold_lingering(). For a drain
+  /// behind which users stay online.
+  void hold_users();
+  /// Stops accepting and sends every session away at once, so that all users linger, and hands on
+  /// all mail: what home shards are posted from then on comes behind it. Called for each shard and
+  /// kMailHops times over, no news of a session is on its way any more. Idempotent.
+  void end_sessions();
+  /// LOGIN, its answer to a session that has closed meanwhile, and that end.
+  static constexpr int kMailHops = 3;
+
+  /// Makes every user offline with reason `shutdown`, for a stop that keeps no snapshot. Also where
+  /// the shard has stopped, before the sequencer does.
   void shut_users_down();
 
   /// What the registry knows of a uid whose home is here.
@@ -143,6 +159,11 @@ class Shard final : private ShardHost,
   bool report_offline(std::string_view uid);
   /// Takes back users whose home is here: see PresenceRegistry::restore(). How many.
   std::size_t restore(const DeadlineBatch& users);
+  ShardCore::Restored restore(const UserImageBatch& users);
+  /// The users in `slots` slots from `*cursor` on: see PresenceRegistry::list_users(). `more`:
+  /// there are slots behind them. Also where the shard has stopped.
+  [[nodiscard]] UserImageBatch copy_users(std::uint32_t* cursor, std::size_t slots,
+                                          bool* more) const;
   /// Hands a part of the roster to the sequencer, behind everything that has changed so far: the
   /// online users in `slots` slots from `first_slot` on. With track_deadlines only.
   void list_users(std::uint32_t first_slot, std::size_t slots);

@@ -125,6 +125,7 @@ void ShardCore::dispatch(TimerHook& hook) {
     case HookKind::kSession:
       return host_.on_session_due(hook, began_);
     case HookKind::kLinger:
+      if (holding_) return held_.push_back(hook);
       return due_at(options_.clock.begin_of(hook.deadline())).lingering.push_back(hook);
     case HookKind::kTimer:
       return timers_.fire(hook, began_);
@@ -316,12 +317,44 @@ bool ShardCore::report_offline(std::string_view uid, MonoTime now) {
   return true;
 }
 
+ShardCore::Restored ShardCore::restore(const UserImageBatch& users, MonoTime now) {
+  Restored restored;
+  for (const UserImage& user : users.users()) {
+    if (!registry_.restore(user, users.sessions_of(user), now)) continue;
+    ++(user.online() ? restored.online : restored.offline);
+  }
+  timers_.cancel(retention_timer_);
+  forget_offline_users(now);
+  return restored;
+}
+
 void ShardCore::change(const PresenceRegistry::Options& registry, std::size_t expiry_budget,
                        MonoTime now) {
   registry_.change(registry);
   expiry_budget_ = expiry_budget;
   timers_.cancel(retention_timer_);
   forget_offline_users(now);
+}
+
+void ShardCore::hold_lingering() {
+  if (std::exchange(holding_, true)) return;
+  PresenceRegistry::Options options = registry_.options();
+  options.linger = true;
+  registry_.change(options);
+  for (Due* const due : {&ready_, &fenced_, &waiting_})
+    held_.splice(due->lingering);
+}
+
+void ShardCore::release_silent(MonoTime now) {
+  for (Due* const due : {&ready_, &fenced_, &waiting_}) {
+    for (; due->next_silent < due->silent.size(); ++due->next_silent) {
+      SessionEnd end = due->silent[due->next_silent];
+      // A deadline that has passed would be final.
+      end.deadline = std::max(end.deadline, now + options_.clock.length());
+      send_mail(end.user.shard, EndMail{end});
+    }
+    due->clear_done();
+  }
 }
 
 bool ShardCore::shut_users_down(MonoTime now) {

@@ -159,8 +159,22 @@ class ShardCore {
   bool restore(const UserDeadline& user, MonoTime now) {
     return registry_.restore(user.uid, user.last_seen, user.deadline, now);
   }
+  /// The same for all of `users`. How many of them were taken back, online and offline.
+  struct Restored {
+    std::size_t online = 0;
+    std::size_t offline = 0;
+  };
+  Restored restore(const UserImageBatch& users, MonoTime now);
   /// Takes over what PresenceRegistry::change() does, and another expiry budget.
   void change(const PresenceRegistry::Options& registry, std::size_t expiry_budget, MonoTime now);
+  // For an end of the node at which users stay online.
+
+  /// From now on a session that ends for whatever reason lets its user linger, and nobody who
+  /// lingers goes offline: nobody can come back.
+  void hold_lingering();
+  /// Who fell silent and waits for a fence that will not come lingers at home instead.
+  void release_silent(MonoTime now);
+
   /// Makes at most one budget of users offline with reason `shutdown`. False while some are left.
   [[nodiscard]] bool shut_users_down(MonoTime now);
 
@@ -243,9 +257,11 @@ class ShardCore {
   std::size_t first_expired_ = kTickParts;  // of the lists: all before it are empty
   // A fence holds for everybody whose deadline had come when it was asked for, also for those who
   // are found out later: a mass expiry takes one, not one for each round.
-  Due ready_;    // behind a fence that has passed
-  Due fenced_;   // behind the one that runs
-  Due waiting_;  // for the next one
+  Due ready_;      // behind a fence that has passed
+  Due fenced_;     // behind the one that runs
+  Due waiting_;    // for the next one
+  HookList held_;  // since hold_lingering(): lingering users whose deadline has come
+  bool holding_ = false;
   Fence fence_;
   MonoTime fenced_until_ = MonoTime::min();  // deadlines up to here are behind a passed fence
   InputDrain input_drain_;

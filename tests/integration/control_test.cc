@@ -502,7 +502,8 @@ TEST(RestartGraceTest, BehindAStopInAHurryThereIsNone) {
     ASSERT_EQ(stopped.wait(), 0);
   }
   const Daemon daemon({.state_dir = folder.path()});
-  EXPECT_EQ(user_of(daemon, "alice").at("state"), "offline");
+  EXPECT_EQ(user_of(daemon, "alice").at("state"), "online");
+  EXPECT_EQ(user_of(daemon, "nobody").at("state"), "offline");
 }
 
 TEST(RestartGraceTest, AStartThatFailsLeavesThingsAsTheyWere) {

@@ -91,9 +91,9 @@ TEST(RedisMirrorTest, UidsMayHoldAnyByte) {
     EXPECT_TRUE(ring.users.contains(uid));
 }
 
-TEST(RedisMirrorTest, AStopInOrderLeavesNobodyBehind) {
+TEST(RedisMirrorTest, AStopWithoutASnapshotLeavesNobodyBehind) {
   const RedisServer redis;
-  Daemon daemon(mirroring(redis));
+  Daemon daemon(mirroring(redis, {"snapshot.enabled=false"}));
   Swarm swarm(daemon.port());
   ASSERT_TRUE(swarm.add_users("u", 500));
   EXPECT_TRUE(eventually([&] { return read_ring(redis).users.size() == 500; }));

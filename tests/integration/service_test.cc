@@ -18,8 +18,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ServiceTest, TermSendsEverybodyAwayAndEndsTheirPresence) {
-  Daemon daemon({.sets = {"presence.timeout=30s", "server.shards=2"}});
+TEST(ServiceTest, TermSendsEverybodyAwayAndWithoutSnapshotsEndsTheirPresence) {
+  Daemon daemon({.sets = {"presence.timeout=30s", "server.shards=2", "snapshot.enabled=false"}});
   std::vector<Client> clients;
   for (int i = 0; i < 30; ++i) {
     clients.emplace_back(daemon.port());

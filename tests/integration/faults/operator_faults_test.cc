@@ -107,7 +107,7 @@ TEST(SignalStormFault, HupsAndUsr1sDisturbNobodyAndLoseNoEdge) {
 
 TEST(SecondTermFault, StopsAtOnceInTheMiddleOfALongDrainUnderLoad) {
   constexpr std::size_t kUsers = 1'000;
-  Daemon daemon({.sets = fault_sets({kLongTimeout, "drain.window=10m"})});
+  Daemon daemon({.sets = fault_sets({kLongTimeout, "drain.window=10m", "snapshot.enabled=false"})});
   Swarm users(daemon.port());
   ASSERT_TRUE(users.add_users("user", kUsers));
   daemon.signal(SIGTERM);

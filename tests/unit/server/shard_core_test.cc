@@ -172,6 +172,32 @@ TEST_F(ShardCoreTest, EndsALingeringUserOnlyBehindAFence) {
   EXPECT_EQ(shard.core.edges().at(1).reason, EdgeReason::kDisconnect);
 }
 
+TEST_F(ShardCoreTest, FindsNobodyOfflineWhoLingersWhenTheNodeIsAboutToEnd) {
+  FakeSession& gone = online("alice", at(seconds{1}));
+  FakeSession& leaving = online("bob", at(seconds{1}));
+  shard.end(gone, CloseReason::kPeerClosed, at(seconds{1}));
+  shard.turn(at(seconds{2}));
+  shard.turn(at(seconds{31}));  // raises the fence for alice
+  shard.core.hold_lingering();
+  shard.end(leaving, CloseReason::kDrained, at(seconds{20}));
+  EXPECT_FALSE(settle(at(seconds{31})).at_once);
+  EXPECT_FALSE(settle(at(seconds{100})).at_once);
+  EXPECT_EQ(edges(), 2U) << "online twice";
+  EXPECT_EQ(shard.core.registry().lingering_users(), 2U);
+}
+
+TEST_F(ShardCoreTest, LetsEverybodyLingerWhenTheNodeIsAboutToEnd) {
+  PresenceRegistry::Options options = shard.core.registry().options();
+  options.linger = false;
+  shard.core.change(options, 256, at(seconds{1}));
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.hold_lingering();
+  shard.end(session, CloseReason::kDrained, at(seconds{1}));
+  settle(at(seconds{2}));
+  EXPECT_EQ(edges(), 1U);
+  EXPECT_EQ(shard.core.registry().lingering_users(), 1U);
+}
+
 TEST_F(ShardCoreTest, ForgetsAUserWhoEndedByLingering) {
   FakeSession& session = online("alice", at(seconds{1}));
   shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
@@ -404,6 +430,22 @@ TEST_F(ShardCoreNodeTest, EndsASilentUserOnceEveryShardHasRead) {
   EXPECT_EQ(first.core.edges().at(1).reason, EdgeReason::kTimeout);
   EXPECT_EQ(first.core.edges().at(1).due, deadline);
   EXPECT_FALSE(first.core.has_work() || second.core.has_work());
+}
+
+TEST_F(ShardCoreNodeTest, LetsASilentUserLingerWhoseFenceWillNotCome) {
+  online_at(second, at(seconds{1}));
+  const MonoTime deadline = at(seconds{31});
+  second.turn(deadline);  // asks for a fence
+  first.core.hold_lingering();
+  second.core.hold_lingering();
+  second.core.release_silent(deadline);
+  for (int i = 0; i < 6; ++i)
+    turn_both(deadline + seconds{i});
+  EXPECT_EQ(first.core.edges().size(), 1U) << "online";
+  EXPECT_EQ(first.core.registry().lingering_users(), 1U);
+  const UserView user = first.core.find_user(uid, deadline);
+  ASSERT_EQ(user.sessions.size(), 1U);
+  EXPECT_EQ(user.sessions[0].last_packet, at(seconds{1}));
 }
 
 class ShardCoreDeadlinesTest : public ShardCoreNodeTest {

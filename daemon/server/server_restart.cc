@@ -1,0 +1,84 @@
+// The part of Server that hands the users on from one run to the next.
+#include <chrono>
+#include <future>
+#include <optional>
+
+#include "daemon/base/log.h"
+#include "daemon/server/server.h"
+
+namespace pulsewheel {
+namespace {
+
+/// How long the start may wait for Redis to say who was online.
+constexpr std::chrono::seconds kTakeBackLimit{3};
+
+}  // namespace
+
+// --- Start --------------------------------------------------------------------------------------
+
+/// Whoever was online when this node ended, and may still come back, is online again before
+/// anybody can come.
+void Server::bring_users_back() {
+  std::optional<DeadlineBatch> ring;
+  if (mirror_) ring = users_in_ring();
+  WarmStart::Restored restored;
+  try {
+    restored =
+        warm_start_->restore(status_->shards(),
+                             {.hash_seed = facts_.hash_seed,
+                              .grace = config_.restart.grace,
+                              .timeout_max = config_.presence.timeout_max},
+                             {.users = ring ? &*ring : nullptr,
+                              .decides = config_.redis.mode == Config::Redis::Mode::kShared});
+  } catch (const StateError& error) {  // after it was read once: the disk has gone bad
+    log::error("restore", "not everybody could be brought back: {}", error.what());
+  }
+  if (snapshotter_) {
+    snapshotter_->counters().restored_online.set(static_cast<std::int64_t>(restored.online));
+    snapshotter_->counters().restored_offline.set(static_cast<std::int64_t>(restored.offline));
+  }
+}
+
+/// A Redis that does not answer in time does not hold up the start.
+std::optional<DeadlineBatch> Server::users_in_ring() {
+  if (own_users_.wait_for(kTakeBackLimit) == std::future_status::ready) return own_users_.get();
+  log::warn("restore", "Redis did not say in time who was online");
+  return std::nullopt;
+}
+
+void Server::drop_snapshot() {
+  try {
+    remove_snapshot(epoch_store_->state_dir());
+  } catch (const StateError& error) {
+    log::error("snapshot", "{}: remove it, or the next start will bring its users back",
+               error.what());
+  }
+}
+
+// --- The end ------------------------------------------------------------------------------------
+
+/// Everybody who is left lingers from now on, whatever news was still on its way between shards.
+void Server::end_sessions() {
+  for (int hop = 0; hop <= Shard::kMailHops; ++hop) {
+    for (auto& shard : shards_)
+      shard->call([&shard] { shard->end_sessions(); });
+  }
+}
+
+/// The shards have stopped. Whoever is online stays so in a snapshot, or is told to be offline.
+void Server::part_with_users() {
+  const auto last = snapshotter_ ? snapshotter_->write_last() : Snapshotter::Last::kNone;
+  if (last == Snapshotter::Last::kWritten) return;
+  if (last == Snapshotter::Last::kOlderServes) {
+    log::error("stop",
+               "the users are left as the snapshot from before has them; the next start will take "
+               "this one for a crash");
+    in_order_ = false;
+    return;
+  }
+  drop_snapshot();
+  for (auto& shard : shards_)
+    shard->shut_users_down();
+}
+
+}  // namespace pulsewheel
