@@ -18,13 +18,7 @@ constexpr char kHeadBlock = 'H';
 constexpr char kUsersBlock = 'U';
 constexpr char kEndBlock = 'E';
 
-/// What the first block's checksum has in place of one before it.
-constexpr std::uint64_t kFirstChecksum = 0x5055'4c53'5748'4c0aULL;
 constexpr std::uint64_t kChecksumDomain = 0x736e'6170'7368'6f74ULL;
-
-std::uint64_t checksum_of(std::string_view block, std::uint64_t before) noexcept {
-  return siphash13(block, {before, kChecksumDomain});
-}
 
 template <class T>
 void put(std::string& out, T value) {
@@ -73,6 +67,10 @@ std::uint64_t unix_us(WallTime time) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t snapshot_format::checksum_of(std::string_view block, std::uint64_t before) noexcept {
+  return siphash13(block, {before, kChecksumDomain});
+}
 
 // --- Writing ------------------------------------------------------------------------------------
 

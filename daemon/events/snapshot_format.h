@@ -50,6 +50,9 @@ inline constexpr std::size_t kDeviceBytesMax = 64;
 inline constexpr std::size_t kSessionsMax = 2'000;
 /// Of all times, in both directions, from the moment of the head.
 inline constexpr Duration kSpanMax = kAwayMax;
+/// What the first block's checksum has in place of one before it.
+inline constexpr std::uint64_t kFirstChecksum = 0x5055'4c53'5748'4c0aULL;
+[[nodiscard]] std::uint64_t checksum_of(std::string_view block, std::uint64_t before) noexcept;
 }  // namespace snapshot_format
 
 struct SnapshotHead {
