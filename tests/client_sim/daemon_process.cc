@@ -33,14 +33,20 @@ std::uint64_t max_connections_for(std::uint64_t connections) {
   return connections + connections / 50 + 64;
 }
 
-std::vector<std::string> arguments(const DaemonProcess::Setup& setup, const fs::path& folder) {
+/// "0" where there is none yet: any free one.
+std::string port_of(const std::string& host_port) {
+  return host_port.empty() ? "0" : host_port.substr(host_port.rfind(':') + 1);
+}
+
+std::vector<std::string> arguments(const DaemonProcess::Setup& setup, const fs::path& folder,
+                                   const std::string& port, const std::string& http_port) {
   std::vector<std::string> out{setup.program, "--config", folder / "pulsewheel.toml"};
   const auto set = [&out](const std::string& key_value) {
     out.emplace_back("--set");
     out.push_back(key_value);
   };
-  set("listener.0.port=0");
-  set("http.port=0");
+  set("listener.0.port=" + port);
+  set("http.port=" + http_port);
   set("server.ports_file=" + (folder / "ports.json").string());
   set("server.state_dir=" + folder.string());
   set("server.max_connections=" + std::to_string(max_connections_for(setup.connections)));
@@ -75,16 +81,20 @@ std::string host_port(const nlohmann::json& listener) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess(const Setup& setup) : keep_folder_(setup.keep_folder) {
+DaemonProcess::DaemonProcess(const Setup& setup) : setup_(setup) {
   make_folder();
+  const auto edges = value_of(setup.sets, "events.path");
+  edge_files_.push_back(edges ? *edges : (folder_ / "events.jsonl").string());
+  const auto offline = value_of(setup.sets, "events.offline_path");
+  if (offline && !offline->empty()) edge_files_.push_back(*offline);
   try {
-    start(setup);
+    start();
     wait_until_listening();
     read_ports();
   } catch (...) {
     stop();
     std::error_code ignored;
-    if (!keep_folder_) fs::remove_all(folder_, ignored);
+    if (!setup_.keep_folder) fs::remove_all(folder_, ignored);
     throw;
   }
 }
@@ -92,7 +102,7 @@ DaemonProcess::DaemonProcess(const Setup& setup) : keep_folder_(setup.keep_folde
 DaemonProcess::~DaemonProcess() {
   stop();
   std::error_code ignored;
-  if (!keep_folder_) fs::remove_all(folder_, ignored);
+  if (!setup_.keep_folder) fs::remove_all(folder_, ignored);
 }
 
 void DaemonProcess::make_folder() {
@@ -105,14 +115,15 @@ void DaemonProcess::make_folder() {
   std::ofstream(folder_ / "pulsewheel.toml");
 }
 
-void DaemonProcess::start(const Setup& setup) {
-  const std::vector<std::string> texts = arguments(setup, folder_);
+void DaemonProcess::start() {
+  const std::vector<std::string> texts =
+      arguments(setup_, folder_, port_of(target_), port_of(http_));
   std::vector<char*> argv;
   for (const std::string& text : texts)
     argv.push_back(const_cast<char*>(text.c_str()));
   argv.push_back(nullptr);
   const fs::path log = folder_ / "daemon.log";
-  const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int output = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (output < 0) throw std::system_error(errno, std::generic_category(), log.string());
   const pid_t parent = ::getpid();
   pid_ = ::fork();
@@ -121,10 +132,18 @@ void DaemonProcess::start(const Setup& setup) {
   ::close(output);
   if (pid_ < 0) throw std::system_error(failure, std::generic_category(), "fork");
   ended_ = false;
-  const auto edges = value_of(setup.sets, "events.path");
-  edge_files_.push_back(edges ? *edges : (folder_ / "events.jsonl").string());
-  const auto offline = value_of(setup.sets, "events.offline_path");
-  if (offline && !offline->empty()) edge_files_.push_back(*offline);
+}
+
+void DaemonProcess::kill() {
+  if (ended_) return;
+  ::kill(pid_, SIGKILL);
+  static_cast<void>(reap(/*block=*/true));
+}
+
+void DaemonProcess::start_again() {
+  fs::remove(folder_ / "ports.json");  // a daemon that was killed leaves it
+  start();
+  wait_until_listening();
 }
 
 void DaemonProcess::wait_until_listening() {

@@ -40,6 +40,12 @@ class DaemonProcess {
   /// Whether it still runs; when not, `why` says how it ended.
   [[nodiscard]] bool running(std::string& why);
 
+  /// SIGKILL.
+  void kill();
+  /// Starts the daemon anew behind its end, on the same ports and with the same folder, and waits
+  /// until it listens. Throws as the constructor does.
+  void start_again();
+
   /// SIGTERM, and SIGKILL after kStopLimit. Returns a sentence when the daemon did not end with
   /// status 0 by itself, else an empty string. Idempotent.
   std::string stop();
@@ -49,12 +55,13 @@ class DaemonProcess {
 
  private:
   void make_folder();
-  void start(const Setup& setup);
+  void start();
   void wait_until_listening();
   void read_ports();
   [[nodiscard]] bool reap(bool block);
   [[nodiscard]] std::string last_words() const;
 
+  const Setup setup_;
   std::filesystem::path folder_;
   std::vector<std::string> edge_files_;
   std::string target_;
@@ -62,7 +69,6 @@ class DaemonProcess {
   pid_t pid_ = -1;
   int status_ = 0;
   bool ended_ = true;
-  bool keep_folder_ = false;
 };
 
 /// The daemon's program when --spawn names none: pulsewheeld beside this program.

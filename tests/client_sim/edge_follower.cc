@@ -116,11 +116,23 @@ void EdgeFollower::on_line(std::string_view line, MonoTime seen_at) {
   }
 }
 
+void EdgeFollower::note_new_epoch(std::uint64_t seq) {
+  if (seq == last_seq_ + 1) {
+    stats_.continued.add();
+  } else if (seq == 1) {
+    stats_.restarted.add();
+  } else {
+    stats_.skipped.add(seq > last_seq_ ? seq - last_seq_ - 1 : seq - 1);
+  }
+}
+
 void EdgeFollower::hand_on(const Pending& pending) {
   if (std::tie(pending.epoch, pending.seq) <= std::tie(last_epoch_, last_seq_)) {
     stats_.reordered.add();
   } else if (pending.epoch == last_epoch_) {
     stats_.skipped.add(pending.seq - last_seq_ - 1);
+  } else if (last_epoch_ != 0) {
+    note_new_epoch(pending.seq);
   }
   last_epoch_ = pending.epoch;
   last_seq_ = pending.seq;

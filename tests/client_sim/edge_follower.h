@@ -51,6 +51,8 @@ class EdgeFollower {
     Counter unreadable;  // lines of no known kind
     Counter reordered;   // (epoch, seq) not above the one before
     Counter skipped;     // numbers that no edge had; those of dropped edges are among them
+    Counter continued;   // new epochs whose numbers go on where the one before has stopped
+    Counter restarted;   // new epochs that begin with 1
   };
   [[nodiscard]] const Stats& stats() const noexcept { return stats_; }
 
@@ -68,6 +70,7 @@ class EdgeFollower {
   void wait_for_change() noexcept;
   void read_round();
   void on_line(std::string_view line, MonoTime seen_at);
+  void note_new_epoch(std::uint64_t seq);
   void hand_on(const Pending& pending);
 
   Setup setup_;

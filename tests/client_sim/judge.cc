@@ -27,6 +27,7 @@ void Verdict::merge(const Verdict& other) {
   duplicate_edges += other.duplicate_edges;
   wrong_reasons += other.wrong_reasons;
   untold_takeovers += other.untold_takeovers;
+  repeated_edges += other.repeated_edges;
   lateness.merge(other.lateness);
   lateness_after_stall.merge(other.lateness_after_stall);
 }
@@ -282,6 +283,12 @@ void Judge::on_excused(std::uint32_t user, const ObservedEdge& edge) noexcept {
 }
 
 void Judge::on_online(User& user, const ObservedEdge& edge) noexcept {
+  if (user.uncertain && user.has_login && edge.at >= user.login_before) {
+    user.uncertain = false;
+    if (user.online) ++verdict_.repeated_edges;
+    user.online = true;
+    return;
+  }
   if (user.online || !user.has_login || edge.at < user.login_before) {
     ++verdict_.duplicate_edges;
     return;
@@ -296,6 +303,13 @@ void Judge::on_offline(std::uint32_t user, const ObservedEdge& edge) {
   User& record = users_[user];
   const MonoTime at = edge.at;
   const Window window = window_of(user);
+  if (record.uncertain && (!window.due || at >= window.low)) {
+    record.uncertain = false;
+    if (!record.online) ++verdict_.repeated_edges;
+    record.online = record.gap_open = record.has_ended = false;
+    end_sessions_logged_in_before(user, at);
+    return;
+  }
   if (!record.online) {
     if (!record.accepted) {
       ++verdict_.duplicate_edges;
@@ -367,6 +381,7 @@ Verdict Judge::finish(MonoTime end) {
 
 void Judge::finish_user(std::uint32_t user, MonoTime end) noexcept {
   User& record = users_[user];
+  if (record.uncertain) return;
   if (!record.online) {
     Window login;
     login.base = record.accepted_at;

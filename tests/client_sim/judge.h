@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "daemon/base/time.h"
+#include "tests/client_sim/daemon_restart.h"
 #include "tests/client_sim/lateness.h"
 #include "tests/client_sim/ring_record.h"
 
@@ -31,6 +32,10 @@ struct JudgeRules {
   /// How long a daemon that was stopped may read what has come meanwhile before it must have
   /// expired whoever was silent.
   Duration drain = std::chrono::seconds{1};
+  /// What users have on top of their timeouts behind a restart.
+  Duration restart_grace = std::chrono::seconds{60};
+  /// How old the daemon's knowledge may be behind a kill.
+  Duration snapshot_age = std::chrono::seconds{62};
   /// The daemon runs with presence.on_disconnect = "offline": a connection that closes ends its
   /// session at once.
   bool offline_on_disconnect = false;
@@ -74,6 +79,7 @@ struct Verdict {
   std::uint64_t duplicate_edges = 0;   // a second one of a kind, or one before what causes it
   std::uint64_t wrong_reasons = 0;     // an edge with a reason that its user gave no cause for
   std::uint64_t untold_takeovers = 0;  // the old connection was not told, or the new one was not
+  std::uint64_t repeated_edges = 0;    // behind a kill, as they may be
   Lateness lateness;                   // beyond T, of offline edges that silence caused
   Lateness lateness_after_stall;  // the same where the daemon was stopped when the edge was due,
                                   // beyond the moment when it ran again
@@ -100,6 +106,10 @@ struct Verdict {
 ///
 /// A session is one of a user with one device label. A LOGIN of a session whose connection is
 /// still open is a takeover: it moves the deadline like a packet, and causes no edge.
+///
+/// Behind a restart the daemon knows whoever was online, and each user's time is what was left of
+/// it, with restart_grace on top, from the new start on; behind a kill only up to the last
+/// snapshot: of users with younger changes an edge may come again, or not at all.
 ///
 /// While the daemon is stopped it can neither read nor expire. What was sent to it meanwhile has
 /// arrived when it runs again, and what was due meanwhile is due then; both with `drain` on top.
@@ -135,6 +145,9 @@ class Judge {
   /// The daemon was stopped (SIGSTOP), and runs again. In turns.
   void daemon_stopped(MonoTime at);
   void daemon_continued(MonoTime at);
+  /// It was ended and started again: call behind daemon_stopped() and daemon_continued() for the
+  /// time in between.
+  void daemon_restarted(const DaemonRestart& restart);
   /// Whether the daemon is stopped at `now`, or was so lately that it may still be reading.
   [[nodiscard]] bool is_stalled(MonoTime now) const noexcept {
     return !stalls_.empty() && now < stalls_.back().ended + rules_.drain;
@@ -222,7 +235,8 @@ class Judge {
     bool kicked = false;
     bool has_login = false;
     bool accepted = false;
-    bool online = false;  // as the log says
+    bool online = false;     // as the log says
+    bool uncertain = false;  // whether the daemon knows what the log says, since a restart
   };
 
   [[nodiscard]] std::uint32_t user_of(std::uint32_t session) const noexcept {
@@ -238,6 +252,7 @@ class Judge {
 
   [[nodiscard]] RecordedUser recorded(std::uint32_t user, MonoTime now) const noexcept;
 
+  [[nodiscard]] bool becomes_uncertain(std::uint32_t user, const DaemonRestart& restart) noexcept;
   void note_gap(std::uint32_t user, MonoTime before) noexcept;
   void settle_gap(User& user, MonoTime now) noexcept;
   void end_session(std::uint32_t session, Stamp stamp, bool by_close) noexcept;

@@ -15,6 +15,10 @@ namespace {
 constexpr Duration kDurationMax = std::chrono::hours{1'000};
 constexpr Duration kDefaultTick = std::chrono::seconds{1};
 constexpr Duration kDefaultTimeout = std::chrono::seconds{30};
+constexpr Duration kDefaultRestartGrace = std::chrono::seconds{60};
+constexpr Duration kDefaultSnapshotInterval = std::chrono::seconds{60};
+/// How long a snapshot may take from its begin until it is on a busy disk.
+constexpr Duration kSnapshotLength = std::chrono::seconds{2};
 constexpr double kChurnPercentMax = 6'000;  // each client once a second
 
 /// A flag whose value is a duration.
@@ -111,6 +115,12 @@ void add_event_flags(CLI::App& app, Options& options) {
   add_duration(app, "--freeze-for", options.freeze_for, "SIGCONT after this");
   add_duration(app, "--cut-all-at", options.cut_all_at,
                "after the ramp: every connection is reset, and all connect again in that moment");
+  add_duration(app, "--restart-daemon-at", options.restart_at,
+               "after the ramp: SIGTERM to the daemon and, once it has ended, a new start on the "
+               "same ports and state folder; whoever comes back owes no edge");
+  add_duration(app, "--kill-daemon-at", options.kill_at,
+               "the same with SIGKILL; edges that are younger than the last snapshot may repeat");
+  add_duration(app, "--daemon-down-for", options.down_for, "how long it is away in between");
   add_duration(app, "--back-within", options.back_within,
                "how soon after --cut-all-at every client is to be logged in again");
 }
@@ -144,6 +154,21 @@ void check_events(const Options& options) {
   }
   if (options.freeze_at && !options.spawn && !options.pid) {
     throw UsageError("--freeze-daemon-at needs --spawn, or the daemon's --pid");
+  }
+  const auto restart = restart_time_of(options);
+  if (options.restart_at && options.kill_at) {
+    throw UsageError("give either --restart-daemon-at or --kill-daemon-at");
+  }
+  if (restart && !options.spawn) {
+    throw UsageError("--restart-daemon-at and --kill-daemon-at need --spawn");
+  }
+  if (restart && (options.freeze_at || options.cut_all_at || !options.verify_redis.empty())) {
+    throw UsageError(
+        "--restart-daemon-at and --kill-daemon-at do not go with --freeze-daemon-at, "
+        "--cut-all-at and --verify-redis");
+  }
+  if (options.down_for != Duration::zero() && !restart) {
+    throw UsageError("--daemon-down-for goes with --restart-daemon-at or --kill-daemon-at");
   }
   if (options.back_within && !options.cut_all_at) {
     throw UsageError("--back-within goes with --cut-all-at");
@@ -265,6 +290,18 @@ Duration duration_of(const Options& options, std::string_view key, Duration othe
 
 Duration tick_of(const Options& options) {
   return options.tick ? *options.tick : duration_of(options, "presence.tick", kDefaultTick);
+}
+
+std::optional<Duration> restart_time_of(const Options& options) noexcept {
+  return options.restart_at ? options.restart_at : options.kill_at;
+}
+
+Duration restart_grace_of(const Options& options) {
+  return duration_of(options, "restart.grace", kDefaultRestartGrace);
+}
+
+Duration snapshot_age_of(const Options& options) {
+  return duration_of(options, "snapshot.interval", kDefaultSnapshotInterval) + kSnapshotLength;
 }
 
 double churn_rate_of(const Options& options) noexcept {

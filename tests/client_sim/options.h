@@ -42,6 +42,9 @@ struct Options {
   std::optional<Duration> freeze_at;             // after the ramp: SIGSTOP to the daemon
   Duration freeze_for{0};                        // then SIGCONT
   std::optional<Duration> cut_all_at;            // after the ramp
+  std::optional<Duration> restart_at;            // after the ramp: SIGTERM, and a new start
+  std::optional<Duration> kill_at;               // after the ramp: SIGKILL, and a new start
+  Duration down_for{0};                          // between the two
   std::optional<Duration> back_within;           // of a cut: later is a broken promise
   double silent_percent = 0;
   double disconnect_percent = 0;
@@ -72,6 +75,15 @@ class UsageError : public std::runtime_error {
 
 /// The daemon's tick: as given, or as passed on to the spawned daemon, or its default.
 [[nodiscard]] Duration tick_of(const Options& options);
+
+/// When the daemon is to be started again, in whatever way it ends before.
+[[nodiscard]] std::optional<Duration> restart_time_of(const Options& options) noexcept;
+
+/// How long the spawned daemon lets users linger behind a restart, on top of their timeouts.
+[[nodiscard]] Duration restart_grace_of(const Options& options);
+
+/// How old what it knows behind a kill may be.
+[[nodiscard]] Duration snapshot_age_of(const Options& options);
 
 /// Acts of churn a second, of all clients together.
 [[nodiscard]] double churn_rate_of(const Options& options) noexcept;

@@ -69,6 +69,19 @@ Json cut_json(const CutFigures& cut) {
           {"slowest_s", cut.slowest_seconds}};
 }
 
+Json restart_json(const RestartFigures& restart) {
+  return {{"killed", restart.killed},
+          {"away_s", restart.away_seconds},
+          {"clients", restart.clients},
+          {"back", restart.back},
+          {"slowest_s", restart.slowest_seconds},
+          {"online_edges", restart.online_edges},
+          {"offline_edges", restart.offline_edges},
+          {"repeated_edges", restart.repeated_edges},
+          {"epochs_continued", restart.epochs_continued},
+          {"epochs_restarted", restart.epochs_restarted}};
+}
+
 /// null, and no 0, where nothing could be compared.
 Json differences_json(const RingFigures& ring) {
   return ring.at_end ? Json(ring.at_end->total()) : Json();
@@ -133,6 +146,20 @@ void print_load(Table& table, const Figures& figures) {
               grouped(figures.cut->back) + " came back, the last after " +
                   fixed(figures.cut->slowest_seconds, 3) + " s; " + grouped(figures.cut->late) +
                   " too late");
+  }
+  if (figures.restart) {
+    const RestartFigures& restart = *figures.restart;
+    table.row(restart.killed ? "killed and restarted" : "restarted",
+              fixed(restart.away_seconds, 3) + " s",
+              "away; " + grouped(restart.back) + " of " + grouped(restart.clients) +
+                  " clients came back, the last " + fixed(restart.slowest_seconds, 3) +
+                  " s after it listened");
+    table.row("edges since then", restart.online_edges + restart.offline_edges,
+              grouped(restart.offline_edges) + " offline, " + grouped(restart.repeated_edges) +
+                  " repeated; numbers " +
+                  (restart.epochs_restarted > 0   ? "from 1 in a new epoch"
+                   : restart.epochs_continued > 0 ? "went on"
+                                                  : "not seen"));
   }
   table.row("refused logins", figures.refusals);
   table.row("unexpected closes", figures.unexpected_closes);
@@ -239,6 +266,7 @@ std::string to_json(const Figures& figures) {
   out["lateness_after_stall_s"] = to_json(verdict.lateness_after_stall.summary());
   out["churn"] = churn_json(figures);
   if (figures.cut) out["cut"] = cut_json(*figures.cut);
+  if (figures.restart) out["restart"] = restart_json(*figures.restart);
   if (figures.ring) {
     out["redis_differences"] = differences_json(*figures.ring);
     out["redis"] = ring_json(*figures.ring);

@@ -32,6 +32,23 @@ struct CutFigures {
   double slowest_seconds = 0;     // from the cut to the login of the last one
 };
 
+/// Of --restart-daemon-at and --kill-daemon-at.
+struct RestartFigures {
+  bool killed = false;
+  double away_seconds = 0;         // from the signal until it listened again
+  std::uint64_t clients = 0;       // that were logged in before
+  std::uint64_t back = 0;          // of them, logged in again
+  double slowest_seconds = 0;      // from when it listened to the login of the last one
+  std::uint64_t online_edges = 0;  // since the signal
+  std::uint64_t offline_edges = 0;
+  std::uint64_t repeated_edges = 0;    // that a kill may make the daemon say again
+  std::uint64_t epochs_continued = 0;  // whose numbers went on
+  std::uint64_t epochs_restarted = 0;  // that began with 1
+
+  /// Behind a stop in order the numbers go on.
+  [[nodiscard]] bool broke_numbers() const noexcept { return !killed && epochs_restarted > 0; }
+};
+
 struct Figures {
   std::uint64_t connections = 0;  // at the end of the ramp
   std::uint64_t users = 0;
@@ -52,6 +69,7 @@ struct Figures {
   std::uint64_t stalls = 0;            // of the daemon, by --freeze-daemon-at
   std::array<std::uint64_t, kChurnActs> churned{};
   std::optional<CutFigures> cut;
+  std::optional<RestartFigures> restart;
   std::optional<RingFigures> ring;  // of --verify-redis
   std::optional<DaemonFigures> daemon;
   std::optional<DaemonMetrics> metrics;
@@ -60,7 +78,8 @@ struct Figures {
   /// All promises that were judged have been kept.
   [[nodiscard]] bool clean() const noexcept {
     const std::uint64_t log = reordered_edges + dropped_edges + skipped_edges + unreadable_lines;
-    return verdict.clean() && log == 0 && (!cut || cut->late == 0) && (!ring || ring->equal());
+    return verdict.clean() && log == 0 && (!cut || cut->late == 0) &&
+           (!restart || !restart->broke_numbers()) && (!ring || ring->equal());
   }
 };
 

@@ -42,6 +42,7 @@ std::uint32_t users_of(const Options& options) noexcept {
 Duration planned_length(const Options& options) {
   Duration planned = std::max({options.duration, options.stop_all_at.value_or(Duration::zero()),
                                options.freeze_at.value_or(Duration::zero()) + options.freeze_for});
+  planned = std::max(planned, restart_time_of(options).value_or(Duration::zero()));
   if (options.cut_all_at) {
     // Everybody's deadline has passed before the end: a client that did not come back is seen.
     planned = std::max(planned, *options.cut_all_at + expected_timeout_of(options) +
@@ -81,8 +82,10 @@ class Run {
   [[nodiscard]] bool ramp();
   [[nodiscard]] bool hold();
   void follow_script(MonoTime now);
+  void restart_daemon();
   void finish();
   void collect_figures();
+  void collect_restart(const Fleet::Totals& totals);
   [[nodiscard]] int conclude();
 
   /// Waits a little, shows progress, and looks for what ends a run. False: it is over.
@@ -105,6 +108,8 @@ class Run {
   Progress progress_;
 
   bool froze_ = false;
+  std::optional<DaemonRestart> restart_;
+  Fleet::Totals before_restart_;
   MonoTime ramp_began_;
   MonoTime steady_began_;
   MonoTime ended_;
@@ -118,6 +123,8 @@ Run::Run(const Options& options) : options_(options), names_(std::random_device{
   rules_.slack = options.slack;
   rules_.grace = options.grace;
   rules_.drain = options.drain;
+  rules_.restart_grace = restart_grace_of(options);
+  rules_.snapshot_age = snapshot_age_of(options);
   // A spawned daemon has no operator but the simulator.
   rules_.kicks_are_ours = options.spawn.has_value();
   rules_.offline_on_disconnect = value_of(options.sets, "presence.on_disconnect") == "offline";
@@ -265,12 +272,38 @@ void Run::follow_script(MonoTime now) {
   if (options_.cut_all_at && control_.cuts() == 0 && elapsed >= *options_.cut_all_at) {
     control_.cut(100);
   }
+  if (const auto at = restart_time_of(options_); at && !restart_ && elapsed >= *at) {
+    restart_daemon();
+  }
   if (options_.stop_all_at && control_.phase() == Phase::kSteady &&
       elapsed >= *options_.stop_all_at) {
     // Until the workers have said what they owe, nothing may end the run.
     control_.owe_until(now + 1s);
     control_.enter(Phase::kSilence, now);
   }
+}
+
+/// The clients go on meanwhile.
+void Run::restart_daemon() {
+  before_restart_ = fleet_->totals();
+  restart_ = DaemonRestart{
+      .killed = options_.kill_at.has_value(), .left = MonoClock::now(), .started = {}, .back = {}};
+  control_.daemon_leaves(restart_->left);
+  if (restart_->killed) {
+    daemon_->kill();
+  } else if (const std::string how = daemon_->stop(); !how.empty()) {
+    fail(kExitPromiseBroken, how);
+  }
+  std::this_thread::sleep_for(options_.down_for);
+  restart_->started = MonoClock::now();
+  daemon_->start_again();
+  restart_->back = MonoClock::now();
+  pid_ = daemon_->pid();
+  // What was measured of another process says nothing about this one.
+  base_.reset();
+  control_.daemon_is_back(*restart_);
+  control_.owe_until(restart_->back + rules_.restart_grace + expected_timeout_of(options_) +
+                     rules_.tick + rules_.slack + rules_.grace);
 }
 
 void Run::finish() {
@@ -320,12 +353,13 @@ void Run::collect_figures() {
     const std::uint64_t skipped = follower_->stats().skipped.value();
     figures_.skipped_edges = skipped - std::min(skipped, figures_.dropped_edges);
   }
-  figures_.stalls = control_.stall_steps() / 2;
+  figures_.stalls = control_.stall_steps() / 2 - control_.restarts();
   figures_.churned = totals.churned;
   if (options_.cut_all_at) {
     figures_.cut =
         CutFigures{totals.cut, totals.back, totals.back_late, to_seconds(totals.slowest_back)};
   }
+  if (restart_) collect_restart(totals);
   figures_.troubles = control_.troubles();
   if (steady_began_ != MonoTime{}) figures_.seconds = to_seconds(ended_ - steady_began_);
   if (!base_ || !full_ || !steady_start_ || !end_) return;
@@ -342,6 +376,26 @@ void Run::collect_figures() {
   daemon.cpu_percent = used / figures_.seconds * 100;
   if (packets > 0) daemon.cpu_us_per_keepalive = used / static_cast<double>(packets) * 1e6;
   figures_.daemon = daemon;
+}
+
+void Run::collect_restart(const Fleet::Totals& totals) {
+  RestartFigures restart;
+  restart.killed = restart_->killed;
+  restart.away_seconds = to_seconds(restart_->back - restart_->left);
+  restart.clients = static_cast<std::uint64_t>(before_restart_.progress.connected);
+  restart.back = totals.back;
+  restart.slowest_seconds = std::max(0.0, to_seconds(totals.slowest_back) - restart.away_seconds);
+  const Verdict& verdict = figures_.verdict;
+  const ProgressFigures& before = before_restart_.progress;
+  restart.offline_edges = verdict.offline_edges - static_cast<std::uint64_t>(before.offline_edges);
+  restart.online_edges =
+      verdict.online_edges - static_cast<std::uint64_t>(before.online + before.offline_edges);
+  restart.repeated_edges = verdict.repeated_edges;
+  if (follower_) {
+    restart.epochs_continued = follower_->stats().continued.value();
+    restart.epochs_restarted = follower_->stats().restarted.value();
+  }
+  figures_.restart = restart;
 }
 
 int Run::conclude() {

@@ -22,6 +22,24 @@ MonoTime RunControl::stall_step(std::size_t number) const {
   return stall_steps_.at(number);
 }
 
+void RunControl::daemon_leaves(MonoTime at) {
+  daemon_is_away_.store(true, std::memory_order_release);
+  daemon_stops(at);
+}
+
+void RunControl::daemon_is_back(const DaemonRestart& restart) {
+  daemon_continues(restart.back);
+  const MutexLock lock(mutex_);
+  restarts_.push_back(restart);
+  restart_count_.store(restarts_.size(), std::memory_order_release);
+  daemon_is_away_.store(false, std::memory_order_release);
+}
+
+DaemonRestart RunControl::restart(std::size_t number) const {
+  const MutexLock lock(mutex_);
+  return restarts_.at(number);
+}
+
 bool RunControl::take_kick_wish() noexcept {
   std::uint32_t wanted = kicks_wanted_.load(std::memory_order_relaxed);
   while (wanted > 0) {

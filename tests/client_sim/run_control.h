@@ -12,6 +12,7 @@
 
 #include "daemon/base/mutex.h"
 #include "daemon/base/time.h"
+#include "tests/client_sim/daemon_restart.h"
 
 namespace pulsewheel::sim {
 
@@ -51,6 +52,19 @@ class RunControl {
     return stall_step_count_.load(std::memory_order_acquire);
   }
   [[nodiscard]] MonoTime stall_step(std::size_t number) const;
+
+  /// The daemon is about to be ended, to be started again: call before the signal. Until it is back
+  /// it counts as stopped.
+  void daemon_leaves(MonoTime at);
+  void daemon_is_back(const DaemonRestart& restart);
+  [[nodiscard]] bool daemon_is_away() const noexcept {
+    return daemon_is_away_.load(std::memory_order_acquire);
+  }
+  /// All restarts that are over.
+  [[nodiscard]] std::size_t restarts() const noexcept {
+    return restart_count_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] DaemonRestart restart(std::size_t number) const;
 
   /// Each worker cuts this share of its connections, which come back at once. A worker that has not
   /// heard of one cut yet when the next is asked for makes that one only.
@@ -102,12 +116,15 @@ class RunControl {
   std::atomic<std::int64_t> began_ns_{0};
   std::atomic<std::int64_t> owed_ns_{0};
   std::atomic<std::size_t> stall_step_count_{0};
+  std::atomic<bool> daemon_is_away_{false};
+  std::atomic<std::size_t> restart_count_{0};
   std::atomic<std::uint32_t> cuts_{0};
   std::atomic<double> cut_percent_{0};
   std::atomic<bool> logins_doubted_{false};
   std::atomic<std::uint32_t> kicks_wanted_{0};
   mutable Mutex mutex_;
   std::vector<MonoTime> stall_steps_ PULSEWHEEL_GUARDED_BY(mutex_);
+  std::vector<DaemonRestart> restarts_ PULSEWHEEL_GUARDED_BY(mutex_);
   std::vector<std::string> kick_offers_ PULSEWHEEL_GUARDED_BY(mutex_);
   std::optional<Failure> failure_ PULSEWHEEL_GUARDED_BY(mutex_);
   std::map<std::string, std::uint64_t> troubles_ PULSEWHEEL_GUARDED_BY(mutex_);

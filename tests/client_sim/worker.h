@@ -161,6 +161,7 @@ class Worker {
   void fall_silent_for(std::uint32_t index, MonoTime now, Duration away);
   void take_over(std::uint32_t index);
   void cut(double percent, MonoTime now);
+  void await_restart(MonoTime now);
   void kick_somebody(MonoTime now);
   void disconnect(std::uint32_t index, bool abruptly);
   void disconnect(std::uint32_t index, bool abruptly, MonoTime now, Duration away);
@@ -231,6 +232,8 @@ class Worker {
   MonoTime churned_until_;
   MonoTime churn_ends_;
   std::size_t stall_steps_done_ = 0;
+  std::size_t restarts_done_ = 0;
+  bool daemon_is_away_ = false;
   std::uint32_t cuts_done_ = 0;
   bool planned_ = false;
   bool silenced_ = false;

@@ -204,6 +204,13 @@ void Worker::cut(double percent, MonoTime now) {
     connect(index);
 }
 
+/// Every connection is about to end.
+void Worker::await_restart(MonoTime now) {
+  for (Client& client : clients_) {
+    if (client.state == State::kLive) client.cut_at = now;
+  }
+}
+
 void Worker::kick_somebody(MonoTime now) {
   if (!control_.take_kick_wish()) return;
   const std::uint32_t devices = setup_.options->devices;

@@ -284,7 +284,7 @@ void Worker::on_goaway(std::uint32_t index, const proto::Goaway& goaway) {
   client.end_expected =
       (goaway.reason == proto::GoawayReason::kTimeout && silent) ||
       (goaway.reason == proto::GoawayReason::kKicked && client.held_until > MonoClock::now());
-  if (!client.end_expected) {
+  if (!client.end_expected && !control_.daemon_is_away()) {
     control_.note_trouble("the daemon says: go away (" +
                           std::string(proto::to_string(goaway.reason)) + ")");
   }
@@ -300,7 +300,7 @@ void Worker::on_lost(std::uint32_t index, int error) {
     case State::kConnecting:
     case State::kLoggingIn:
       --logins_pending_;
-      stats_.refusals.add();
+      if (!control_.daemon_is_away()) stats_.refusals.add();
       if (state == State::kLoggingIn) judge_.login_refused(index);
       if (client.taking_over) {
         // Whether the old connection is still good is as open as whether the LOGIN was read.
@@ -310,11 +310,12 @@ void Worker::on_lost(std::uint32_t index, int error) {
       if (error == ECONNREFUSED && stats_.first_logins.value() == 0) {
         control_.fail(kExitUnavailable, setup_.target->text + ": " + describe(error));
       }
+      if (control_.daemon_is_away()) break;
       control_.note_trouble("a login failed: " +
                             (error == 0 ? "connection closed" : describe(error)));
       break;
     case State::kLive:
-      if (!setup_.options->expect_offline && !client.end_expected) {
+      if (!setup_.options->expect_offline && !client.end_expected && !control_.daemon_is_away()) {
         stats_.unexpected_closes.add();
         control_.note_trouble("the daemon closed the connection of a live client");
       }

@@ -86,5 +86,38 @@ TEST_F(DaemonTest, LosesNobodyWhenAllConnectionsAreCutAtOnce) {
   EXPECT_EQ(outcome.report["offline_edges"], 0);
 }
 
+// 100 of 600 users have fallen silent by then: they owe an edge once the grace is over.
+constexpr const char* kRestart =
+    "--set presence.tick=100ms --set restart.grace=8s --set drain.window=500ms "
+    "--set drain.retry_after=200ms --timeout 5s --connections 600 --duration 4s --grace 3s "
+    "--silent-percent 15 ";
+
+TEST_F(DaemonTest, LosesNobodyWhenItIsRestarted) {
+  const Outcome outcome =
+      simulate(PULSEWHEEL_DAEMON, std::string(kRestart) + "--restart-daemon-at 3s");
+  EXPECT_EQ(outcome.exit_code, 0);
+  expect_no_violation(outcome);
+  const auto& restart = outcome.report["restart"];
+  EXPECT_GT(restart["back"], 400);
+  EXPECT_EQ(restart["online_edges"], 0);
+  EXPECT_LT(restart["offline_edges"], 150);  // who is silent
+  EXPECT_EQ(restart["repeated_edges"], 0);
+  EXPECT_EQ(restart["epochs_continued"], 1);
+  EXPECT_EQ(restart["epochs_restarted"], 0);
+}
+
+TEST_F(DaemonTest, LosesNobodyOfItsLastSnapshotWhenItIsKilled) {
+  const Outcome outcome =
+      simulate(PULSEWHEEL_DAEMON,
+               std::string(kRestart) + "--set snapshot.interval=500ms --kill-daemon-at 4s");
+  EXPECT_EQ(outcome.exit_code, 0);
+  expect_no_violation(outcome);
+  const auto& restart = outcome.report["restart"];
+  EXPECT_GT(restart["back"], 400);
+  EXPECT_EQ(restart["online_edges"], restart["repeated_edges"]);
+  EXPECT_EQ(restart["epochs_continued"], 0);
+  EXPECT_EQ(restart["epochs_restarted"], 1);
+}
+
 }  // namespace
 }  // namespace pulsewheel::sim

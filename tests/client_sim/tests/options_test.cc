@@ -166,5 +166,23 @@ TEST(OptionsTest, TheLastOfSeveralSetsCounts) {
   EXPECT_EQ(value_of({"a"}, "a"), std::nullopt);
 }
 
+TEST(OptionsTest, ARestartIsForADaemonOfItsOwnAndForNothingElseAtOnce) {
+  EXPECT_EQ(restart_time_of(parse("--spawn --restart-daemon-at 5s")), 5s);
+  EXPECT_EQ(restart_time_of(parse("--spawn --kill-daemon-at 6s --daemon-down-for 2s")), 6s);
+  EXPECT_EQ(restart_time_of(parse("--spawn")), std::nullopt);
+  EXPECT_NE(refusal("--target h:1 --restart-daemon-at 5s").find("need --spawn"), std::string::npos);
+  EXPECT_NE(refusal("--spawn --restart-daemon-at 5s --kill-daemon-at 5s").find("either"),
+            std::string::npos);
+  EXPECT_NE(refusal("--spawn --kill-daemon-at 5s --cut-all-at 5s").find("do not go with"),
+            std::string::npos);
+  EXPECT_NE(refusal("--spawn --daemon-down-for 5s").find("goes with"), std::string::npos);
+}
+
+TEST(OptionsTest, WhatARestartLeavesComesFromTheDaemonsConfiguration) {
+  EXPECT_EQ(restart_grace_of(parse("--spawn")), 60s);
+  EXPECT_EQ(restart_grace_of(parse("--spawn --set restart.grace=5s")), 5s);
+  EXPECT_EQ(snapshot_age_of(parse("--spawn --set snapshot.interval=1s")), 3s);
+}
+
 }  // namespace
 }  // namespace pulsewheel::sim
