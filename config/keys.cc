@@ -242,9 +242,11 @@ constexpr Key<Config> kSectionKeys[] = {
     key<&C::presence, &C::Presence::on_disconnect>(
         "presence.on_disconnect", ChoiceKind{kOnDisconnectNames}, kOnReload,
         "What the end of a connection without a logout means. \"linger\": the user stays online "
-        "until the timeout, time to come back. \"offline\": the user is offline at once. A reload "
-        "concerns connections that end from then on; who lingers "
-        "lingers on."),
+        "until the timeout, time to come back. \"offline\": the user is offline at once, but for "
+        "those "
+        "whom a stop with snapshots sends away. A reload concerns connections that end from then "
+        "on; "
+        "who lingers lingers on."),
     key<&C::presence, &C::Presence::offline_retention>(
         "presence.offline_retention", DurationKind{seconds{0}, hours{24 * 30}}, kOnReload,
         "How long an offline user is remembered, with the time when it was last seen. A reload "

@@ -134,7 +134,7 @@ WarmStart::Restored WarmStart::restore(std::span<Shard* const> shards, const Ter
               "{} users are online as before, and {} remembered as offline, from the snapshot of "
               "{:.1f} s ago{}",
               restored.online, restored.offline, seconds(away),
-              continues_ ? "" : ", before a run that did not stop in order");
+              continues_ ? "" : ", the last one before a kill or a crash");
   }
   if (ring.users != nullptr) {
     std::vector<DeadlineBatch> by_home(shards.size());

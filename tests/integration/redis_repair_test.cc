@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -212,6 +213,47 @@ TEST(RedisWarmStartTest, AKilledNodeTakesItsUsersBackAndNobodySeesAnEdge) {
   EXPECT_TRUE(eventually([&] { return read_ring(redis).users.size() == 1; }));
   EXPECT_THAT(read_ring(redis).faults, IsEmpty());
   EXPECT_EQ(read_ring(redis).users.at("alice").owners, "n1:2");
+}
+
+TEST(RedisWarmStartTest, WhoStandsInTheSnapshotOrInTheRingComesBack) {
+  const RedisServer redis;
+  const TemporaryFolder state;
+  const auto start = [&] {
+    return Daemon::Options{
+        .sets = {"redis.mode=mirror", "redis.url=" + redis.url(), "redis.node=n1",
+                 "server.shards=2", "presence.timeout=20s", "snapshot.interval=0s"},
+        .state_dir = state.path()};
+  };
+  {
+    Daemon daemon(start());
+    Client alice(daemon.port());
+    alice.login("alice", "phone");
+    ASSERT_TRUE(eventually([&] { return read_ring(redis).users.size() == 1; }));
+    daemon.signal(SIGTERM);
+    EXPECT_EQ(daemon.wait(), 0);
+  }
+  EXPECT_TRUE(read_ring(redis).users.contains("alice"));
+  {
+    Daemon daemon(start());  // with alice, from the snapshot
+    Client bob(daemon.port());
+    bob.login("bob");
+    ASSERT_TRUE(eventually([&] { return read_ring(redis).users.contains("bob"); }));
+    daemon.signal(SIGKILL);
+    daemon.wait();
+  }
+  const Daemon daemon(start());
+  const auto alice = nlohmann::json::parse(daemon.get("/v1/users/alice").body);
+  EXPECT_EQ(alice.at("state"), "online");
+  EXPECT_EQ(alice.at("sessions").at(0).at("device"), "phone");
+  EXPECT_THAT(daemon.get("/v1/users/bob").body, ::testing::HasSubstr("\"online\""));
+  EXPECT_TRUE(eventually([&] {
+    const Ring ring = read_ring(redis);
+    return ring.users.size() == 2 && ring.users.at("alice").owners == "n1:3" &&
+           ring.users.at("bob").owners == "n1:3";
+  }));
+  EXPECT_THAT(read_ring(redis).faults, IsEmpty());
+  EXPECT_THAT(read_edges(redis),
+              ::testing::UnorderedElementsAre("online alice login", "online bob login"));
 }
 
 TEST(RedisWarmStartTest, ARedisThatIsNotThereDoesNotHoldUpTheStart) {

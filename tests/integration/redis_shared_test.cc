@@ -122,6 +122,32 @@ TEST(RedisSharedTest, ANodeThatStopsLeavesItsUsersToTheOthers) {
   EXPECT_TRUE(read_ring(redis).users.contains("alice"));
 }
 
+TEST(RedisSharedTest, ANodeBringsNobodyBackWhomTheOthersTookOutMeanwhile) {
+  const RedisServer redis;
+  const TemporaryFolder state;
+  const auto options_of_first = [&] {
+    auto options = sharing(redis, "n1", {"presence.timeout=3s", "restart.grace=60s"});
+    options.state_dir = state.path();
+    return options;
+  };
+  const Daemon second(sharing(redis, "n2"));
+  ASSERT_TRUE(joins(second));
+  {
+    Daemon first(options_of_first());
+    ASSERT_TRUE(joins(first));
+    Client alice(first.port());
+    alice.login("alice");
+    ASSERT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
+    first.signal(SIGTERM);
+    EXPECT_EQ(first.wait(), 0);
+    EXPECT_EQ(first.edges().size(), 1U);
+  }
+  ASSERT_TRUE(eventually([&] { return read_edges(redis).size() == 2; }));
+  EXPECT_THAT(read_edges(redis), ElementsAre("online alice login", "offline alice timeout"));
+  const Daemon first(options_of_first());
+  EXPECT_THAT(first.get("/v1/users/alice").body, HasSubstr("\"offline\""));
+}
+
 TEST(RedisSharedTest, ANodeThatWasHeldUpBringsBackWhomTheOthersTookOut) {
   const RedisServer redis;
   const Daemon first(sharing(redis, "n1", {"presence.timeout=2s"}));
