@@ -24,6 +24,7 @@ from real_daemon import Client, RealDaemon  # noqa: E402: found by the line abov
 EXIT_SKIPPED = 77
 PHONE_WIDTH = 320  # the narrowest that the web asks for (WCAG 1.4.10)
 CONTRAST_MIN = 4.5
+TOKEN = "secret-token-of-a-test"
 
 EVIL = {  # what it is: the bytes, and how the page shows them
     "html": (b"<img src=x onerror=window.hit=1>", "<img%20src=x%20onerror=window.hit=1>"),
@@ -328,24 +329,24 @@ class EdgesTest(Page):
 
 class TokenTest(Page):
     def test_is_asked_for_and_kept_for_the_session_only(self):
-        self.daemon.token = "secret-token"
+        self.daemon.token = TOKEN
         self.browser.open(self.daemon.url)
         self.browser.wait_for("return document.getElementById('token').open;")
         self.assertEqual(self.browser.focused(), "token-value")
         self.browser.type("wrong" + ENTER)
         self.browser.wait_for_text("#token-error", "not the token")
-        self.browser.type("secret-token" + ENTER)
+        self.browser.type(TOKEN + ENTER)
         self.browser.wait_for_text("#phase", "serving")
         self.browser.wait_for_text("#edges-mode", "live")
         kept = self.browser.run("return [localStorage.length, document.cookie, sessionStorage.length];")
         self.assertEqual(kept, [0, "", 1])
-        self.assertNotIn("secret-token", self.browser.run("return location.href + document.body.innerHTML;"))
+        self.assertNotIn(TOKEN, self.browser.run("return location.href + document.body.innerHTML;"))
 
     def test_is_forgotten_on_request(self):
-        self.daemon.token = "secret-token"
+        self.daemon.token = TOKEN
         self.browser.open(self.daemon.url)
         self.browser.wait_for("return document.getElementById('token').open;")
-        self.browser.type("secret-token" + ENTER)
+        self.browser.type(TOKEN + ENTER)
         self.browser.wait_for_text("#phase", "serving")
         self.browser.wait_for_text("#forget", "Forget the token")
         self.browser.click("#forget")
@@ -498,9 +499,11 @@ class RealDaemonTest(Page):
         for i in range(20):
             self.log_in(b"user-%d" % i)
         self.open()
-        self.browser.wait_for_text("#wheel-text", "20 deadlines in 30 slots of 1 s")
-        heights = self.browser.run(WheelTest.HEIGHTS)
-        self.assertGreater(max(heights), 0)
+        self.browser.wait_for("""
+            const text = document.getElementById('wheel-text').innerText;
+            return parseInt(text) >= 20 && text.includes('deadlines in 30 slots of 1 s');
+        """, what="20 deadlines on level 0")
+        self.browser.wait_for(f"return (() => {{ {WheelTest.HEIGHTS} }})().some((h) => h > 0);")
 
     def test_evil_uids_go_through_unharmed(self):
         for uid, _ in EVIL.values():
@@ -521,12 +524,12 @@ class RealDaemonTest(Page):
         self.assertEqual(self.browser.errors(), [])
 
     def test_the_page_comes_without_a_token_and_its_numbers_with_one(self):
-        self.token.write("secret-token")
+        self.token.write(TOKEN)
         self.token.flush()
         self.start(f"http.token_file={self.token.name}")
         self.browser.open(self.daemon.url)
         self.browser.wait_for("return document.getElementById('token').open;")
-        self.browser.type("secret-token" + ENTER)
+        self.browser.type(TOKEN + ENTER)
         self.browser.wait_for_text("#phase", "serving")
         self.browser.wait_for_text("#edges-mode", "live")
 

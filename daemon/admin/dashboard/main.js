@@ -96,8 +96,11 @@ class Node {
       tiles.edges.add(at, [now.rate(before, edges, { kind: "online" }), now.rate(before, edges, { kind: "offline" })]);
       tiles.packets.add(at, [now.rate(before, "pulsewheel_packets_total")]);
       const none = [null, null];
-      tiles.lateness.add(at, now.quantiles(before, "pulsewheel_expiry_lateness_seconds", [0.99, 0.5]) ?? none);
-      tiles.delay.add(at, now.quantiles(before, "pulsewheel_loop_delay_seconds", [0.99, 0.5]) ?? none);
+      // Between the bounds of a bucket a quantile is a guess, but never above what there ever was.
+      const quantiles = (name, max) =>
+        now.quantiles(before, name, [0.99, 0.5])?.map((value) => Math.min(value, max)) ?? none;
+      tiles.lateness.add(at, quantiles("pulsewheel_expiry_lateness_seconds", status.lateness_s.max));
+      tiles.delay.add(at, quantiles("pulsewheel_loop_delay_seconds", status.loop_delay_s.max));
     }
     this.#before = now;
   }
