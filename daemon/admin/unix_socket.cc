@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/base/file_descriptor.h"
+
 namespace pulsewheel {
 
 namespace {
@@ -25,21 +27,6 @@ constexpr std::chrono::milliseconds kLockPause{10};
   throw std::system_error(error, std::generic_category(),
                           "cannot listen on the unix socket " + path + ": " + what);
 }
-
-/// A descriptor for a scope.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  const int number_;
-};
 
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
@@ -60,7 +47,7 @@ int open_socket(const std::string& path, int flags) {
 
 /// Locks the folder of `path`, so that of two daemons that start at a time one sees the other's
 /// socket instead of removing it between two of its steps.
-Descriptor lock_folder(const std::string& path) {
+FileDescriptor lock_folder(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/') + 1);
   const int opened =
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -73,7 +60,7 @@ Descriptor lock_folder(const std::string& path) {
     }
     std::this_thread::sleep_for(kLockPause);
   }
-  return Descriptor(opened);
+  return FileDescriptor(opened);
 }
 
 /// Removes what a dead daemon has left. Throws when there is anything else.
@@ -82,9 +69,9 @@ void remove_stale(const std::string& path, const sockaddr_un& address) {
   if (::lstat(path.c_str(), &status) != 0) return;  // bind() says what else is wrong
   if (!S_ISSOCK(status.st_mode)) fail(EEXIST, path, "there is a file that is no socket");
   // A full backlog and a stopped owner answer otherwise: only a socket that nobody holds refuses.
-  const Descriptor probe(open_socket(path, SOCK_NONBLOCK));
+  const FileDescriptor probe(open_socket(path, SOCK_NONBLOCK));
   const auto* const to = reinterpret_cast<const sockaddr*>(&address);
-  if (::connect(probe.number(), to, sizeof address) == 0 || errno != ECONNREFUSED) {
+  if (::connect(probe.get(), to, sizeof address) == 0 || errno != ECONNREFUSED) {
     fail(EADDRINUSE, path, "somebody listens there already");
   }
   if (::unlink(path.c_str()) != 0) fail(errno, path, "a stale socket cannot be removed");
@@ -103,7 +90,7 @@ UnixSocketFile::UnixSocketFile(std::string path, mode_t mode) : path_(std::move(
 
 void UnixSocketFile::bind(mode_t mode) {
   const sockaddr_un address = address_of(path_);
-  const Descriptor lock = lock_folder(path_);
+  const FileDescriptor lock = lock_folder(path_);
   remove_stale(path_, address);
   descriptor_ = open_socket(path_, 0);
   // Linux gives the file the mode of the socket, less the umask: never more than is wanted.

@@ -8,23 +8,10 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "daemon/base/file_descriptor.h"
+
 namespace pulsewheel {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 std::string last_error() {
   return std::generic_category().message(errno);
@@ -33,16 +20,16 @@ std::string last_error() {
 /// At most `bytes_max` bytes and one more, by which the caller knows that there are more.
 std::string read_file(const std::string& path, std::size_t bytes_max) {
   // Opening must not wait for somebody to write into a FIFO.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
-  if (file.number() < 0 || ::fstat(file.number(), &status) != 0) {
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) {
     throw std::runtime_error("cannot open '" + path + "': " + last_error());
   }
   if (!S_ISREG(status.st_mode)) throw std::runtime_error("'" + path + "' is no regular file");
   std::string content(bytes_max + 1, '\0');
   std::size_t size = 0;
   while (size < content.size()) {
-    const ssize_t got = ::read(file.number(), content.data() + size, content.size() - size);
+    const ssize_t got = ::read(file.get(), content.data() + size, content.size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw std::runtime_error("cannot read '" + path + "': " + last_error());
     if (got == 0) break;

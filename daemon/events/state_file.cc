@@ -14,10 +14,6 @@ void fail_with_errno(std::string_view what, const std::string& path) {
   throw StateError(std::string(what) + " '" + path + "': " + reason);
 }
 
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 StateFileWriter::StateFileWriter(const std::string& folder, std::string_view name)
     : folder_(folder),
       path_(folder + "/" + std::string(name)),

@@ -8,7 +8,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
+
+#include "daemon/base/file_descriptor.h"
 
 namespace pulsewheel {
 
@@ -20,20 +21,6 @@ class StateError : public std::runtime_error {
 
 /// Throws StateError: "<what> '<path>': <errno's text>".
 [[noreturn]] void fail_with_errno(std::string_view what, const std::string& path);
-
-/// A descriptor that closes itself.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
-  ~FileDescriptor();
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 /// One writing of a file: under a temporary name, which commit() turns into the real one once all
 /// is on disk. Whatever happens before that leaves the old file as it was. Blocks on the disk; what
