@@ -143,6 +143,27 @@ TEST(EventsTest, AfterARestartAFollowerIsToldToResync) {
   EXPECT_EQ(page(daemon, "?cursor=" + last_id).at("events").at(0).at("reason"), "other_epoch");
 }
 
+TEST(EventsTest, BehindAStopInOrderAFollowerGoesOn) {
+  const TemporaryFolder folder;
+  std::string last_id;
+  {
+    Daemon stopped({.sets = kInOrder, .state_dir = folder.path()});
+    log_in_and_out(stopped, "alice");
+    Followers followers(stopped.http_port());
+    followers.add("?cursor=1-0");
+    last_id = followers.event(0, 2).id;
+    stopped.signal(SIGTERM);
+    ASSERT_EQ(stopped.wait(), 0);
+  }
+  const Daemon daemon({.sets = kInOrder, .state_dir = folder.path()});
+  Followers followers(daemon.http_port());
+  followers.add({}, "Last-Event-ID: " + last_id + "\r\n");
+  log_in_and_out(daemon, "bob");
+  EXPECT_EQ(followers.event(0, 1).id, "2-3");
+  EXPECT_EQ(followers.at(0).events[0].data.at("uid"), "bob");
+  EXPECT_EQ(followers.at(0).resyncs, 0U);
+}
+
 TEST(EventsTest, ACursorAheadOfEverythingIsToldToResync) {
   const Daemon daemon;
   EXPECT_EQ(page(daemon, "?cursor=1-1").at("events").at(0).at("reason"), "ahead");
