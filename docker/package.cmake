@@ -29,6 +29,8 @@ foreach(program ${completed})
 endforeach()
 install(FILES docker/debian/copyright README.md proto/PROTOCOL.md docker/TUNING.md
   DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES docker/alerts.yml docker/grafana-dashboard.json
+  DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 set(PULSEWHEEL_MAINTAINER "Pulsewheel <pulsewheel@example.org>" CACHE STRING
   "Who answers for a package that is made of this: Name <address>")

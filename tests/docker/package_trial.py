@@ -218,6 +218,8 @@ def try_upgrade(tree, machine, later):
           tree.read(f"{CONFFILE}.dpkg-dist").endswith(SHIPPED_LINE))
     check("the daemon was started anew", service.is_active() and service.property("MainPID") != pid,
           service.log())
+    check("who was online before is online after it",
+          '"state":"online"' in machine.run("pulsewheelctl", "--json", "user", "alice"), service.log())
     check("a service that the administrator has disabled stays so", not tree.has(ENABLED))
     check("the events of before are still there", tree.has(f"{STATE}/events.jsonl"))
 
