@@ -14,6 +14,7 @@ RedisClient::RedisClient(asio::io_context& io, Options options)
     : io_(io),
       options_(std::move(options)),
       name_(options_.connection.url.display()),
+      resolver_(io, options_.connection.url.host),
       backoff_(options_.backoff, options_.seed),
       retry_timer_(io) {}
 
@@ -41,7 +42,7 @@ void RedisClient::retry_now() {
 void RedisClient::connect() {
   set_state(State::kConnecting);
   connection_ = std::make_shared<RedisConnection>(
-      io_, options_.connection, counters_,
+      io_, options_.connection, resolver_, counters_,
       RedisConnection::Events{[this] { on_ready(); },
                               [this](const RedisDown& down) { on_closed(down); }});
   connection_->start(attempt_++);

@@ -22,6 +22,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "daemon/redis/backoff.h"
+#include "daemon/redis/host_resolver.h"
 #include "daemon/redis/redis_command.h"
 #include "daemon/redis/redis_connection.h"
 #include "daemon/redis/redis_counters.h"
@@ -38,10 +39,8 @@ namespace pulsewheel {
 /// script that the server has answered not to know.) Nothing waits for a connection either: without
 /// one, and beyond the bounds on what is in flight, a command is refused.
 ///
-/// The client's own look-up of names blocks a thread of Asio's and cannot be cut short: after
-/// stop() the io_context may have work left for as long as the system's resolver takes.
-/// io_context::stop() ends its run; only its destructor waits. Addresses in digits and sockets know
-/// no such wait.
+/// The look-up of the host's name has a thread of its own, which nothing ever waits for: see
+/// HostResolver. Addresses in digits and sockets need none.
 class RedisClient {
  public:
   enum class State : std::uint8_t {
@@ -115,6 +114,7 @@ class RedisClient {
   boost::asio::io_context& io_;
   const Options options_;
   const std::string name_;  // the URL without secrets, for the log
+  HostResolver resolver_;
   RedisCounters counters_;
   Backoff backoff_;
   std::atomic<State> state_{State::kStopped};

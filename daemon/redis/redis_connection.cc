@@ -30,12 +30,12 @@ std::vector<std::string_view> join(std::initializer_list<RedisArgs> parts) {
 }  // namespace
 
 RedisConnection::RedisConnection(asio::io_context& io, const RedisConnectionOptions& options,
-                                 RedisCounters& counters, Events events)
+                                 HostResolver& resolver, RedisCounters& counters, Events events)
     : options_(options),
+      resolver_(resolver),
       counters_(counters),
       events_(std::move(events)),
       stream_(io),
-      resolver_(io),
       deadline_(io),
       reader_(options.reply) {}
 
@@ -52,25 +52,27 @@ void RedisConnection::start(std::size_t attempt) {
 }
 
 void RedisConnection::do_resolve(std::size_t attempt) {
-  resolver_.async_resolve(
-      options_.url.host, std::to_string(options_.url.port), Tcp::resolver::numeric_service,
-      [self = shared_from_this(), attempt](error_code ec,
-                                           const Tcp::resolver::results_type& found) {
-        if (self->phase_ == Phase::kClosed) return;
-        if (ec || found.empty()) {
-          return self->close({.reason = RedisErrc::kUnreachable, .detail = ec.message()});
-        }
-        Endpoints endpoints;
-        for (const auto& entry : found)
-          endpoints.emplace_back(entry.endpoint());
-        std::rotate(endpoints.begin(),
-                    endpoints.begin() + static_cast<std::ptrdiff_t>(attempt % endpoints.size()),
-                    endpoints.end());
-        self->do_connect(std::move(endpoints));
-      });
+  phase_ = Phase::kResolving;
+  resolver_.resolve([self = shared_from_this(), attempt](const HostAddresses& found) {
+    self->on_resolved(attempt, found);
+  });
+}
+
+void RedisConnection::on_resolved(std::size_t attempt, const HostAddresses& found) {
+  if (found.addresses.empty()) {
+    return close({.reason = RedisErrc::kUnreachable, .detail = found.error});
+  }
+  Endpoints endpoints;
+  for (const asio::ip::address& address : found.addresses)
+    endpoints.emplace_back(Tcp::endpoint(address, options_.url.port));
+  std::rotate(endpoints.begin(),
+              endpoints.begin() + static_cast<std::ptrdiff_t>(attempt % endpoints.size()),
+              endpoints.end());
+  do_connect(std::move(endpoints));
 }
 
 void RedisConnection::do_connect(Endpoints endpoints) {
+  phase_ = Phase::kConnecting;
   // The sequence has to live as long as the operation.
   const auto sequence = std::make_shared<const Endpoints>(std::move(endpoints));
   asio::async_connect(stream_.socket(), *sequence,
@@ -328,6 +330,10 @@ void RedisConnection::arm_deadline(MonoTime deadline) {
 /// which one that is by now.
 void RedisConnection::on_deadline() {
   deadline_armed_ = false;
+  if (phase_ == Phase::kResolving) {
+    return close(
+        {.reason = RedisErrc::kConnectTimeout, .detail = "its name is still being looked up"});
+  }
   if (phase_ != Phase::kReady) return close({.reason = RedisErrc::kConnectTimeout});
   // While scripts are sent again the oldest may wait in that lane.
   const Lane& oldest = again_.commands.empty() ? sent_ : again_;
@@ -344,9 +350,9 @@ void RedisConnection::abandon() {
 
 void RedisConnection::close(RedisDown down) {
   if (phase_ == Phase::kClosed) return;
+  if (phase_ == Phase::kResolving) resolver_.cancel();
   down.was_ready = phase_ == Phase::kReady;
   phase_ = Phase::kClosed;
-  resolver_.cancel();
   deadline_.cancel();
   stream_.close();
   const auto self = shared_from_this();  // a callback may let the owner go

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/basic_resolver.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/system/error_code.hpp>
 
 #include "daemon/base/time.h"
+#include "daemon/redis/host_resolver.h"
 #include "daemon/redis/redis_command.h"
 #include "daemon/redis/redis_counters.h"
 #include "daemon/redis/redis_errc.h"
@@ -64,7 +64,8 @@ struct RedisConnectionOptions {
 
 /// The shell round RedisHandshake and ReplyReader. Confined to its io_context's thread. Kept alive
 /// by its pending operations and by its owner, which gets two events: ready, at most once, and
-/// closed, once, unless it has called abandon(). After either, options and counters are not used.
+/// closed, once, unless it has called abandon(). After either, options, resolver and counters are
+/// not used.
 ///
 /// Commands are sent in the order of their submission, and answered in it, also when scripts have
 /// to be sent again: from the first NOSCRIPT on all that is submitted waits until what is under way
@@ -77,8 +78,9 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
     std::function<void(const RedisDown&)> closed;
   };
 
+  /// `resolver` is for the URL's host.
   RedisConnection(boost::asio::io_context& io, const RedisConnectionOptions& options,
-                  RedisCounters& counters, Events events);
+                  HostResolver& resolver, RedisCounters& counters, Events events);
 
   /// Starts to connect. Of a name's addresses the one at `attempt`, modulo their number, is tried
   /// first, so that one that does not answer does not hide the others for ever. Call once.
@@ -93,7 +95,7 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   void abandon();
 
  private:
-  enum class Phase : std::uint8_t { kConnecting, kHandshake, kReady, kClosed };
+  enum class Phase : std::uint8_t { kResolving, kConnecting, kHandshake, kReady, kClosed };
   using Tcp = boost::asio::ip::tcp;
   using Executor = boost::asio::io_context::executor_type;
   using Endpoints = std::vector<RedisStream::Socket::endpoint_type>;
@@ -113,6 +115,7 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   };
 
   void do_resolve(std::size_t attempt);
+  void on_resolved(std::size_t attempt, const HostAddresses& found);
   void do_connect(Endpoints endpoints);
   void on_connected(boost::system::error_code ec);
   void do_tls_handshake();
@@ -139,12 +142,12 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   void fail_commands(RedisErrc reason);
 
   const RedisConnectionOptions& options_;
+  HostResolver& resolver_;
   RedisCounters& counters_;
   Events events_;
   Phase phase_ = Phase::kConnecting;
 
   RedisStream stream_;
-  boost::asio::ip::basic_resolver<Tcp, Executor> resolver_;
   boost::asio::basic_waitable_timer<MonoClock, boost::asio::wait_traits<MonoClock>, Executor>
       deadline_;
   bool deadline_armed_ = false;

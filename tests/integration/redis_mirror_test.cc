@@ -14,6 +14,7 @@
 #include "tests/integration/daemon.h"
 #include "tests/integration/ring_reader.h"
 #include "tests/integration/swarm.h"
+#include "tests/support/child_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/redis_server.h"
 
@@ -117,6 +118,16 @@ TEST(RedisMirrorTest, ServesWithoutRedisAndJoinsItLater) {
   EXPECT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
   EXPECT_EQ(daemon.metric("pulsewheel_redis_up"), 1);
   EXPECT_THAT(read_edges(redis), ElementsAre("online alice login"));
+}
+
+TEST(RedisMirrorTest, ALookUpOfTheHostThatHangsHoldsUpNeitherTheStartNorTheEnd) {
+  Daemon daemon({.sets = {"redis.mode=mirror", "redis.url=redis://redis.example:6379"},
+                 .in_child = [] { preload_in_child(PULSEWHEEL_HANGING_RESOLVER_SHIM); }});
+  Client alice(daemon.port());
+  alice.login("alice");
+  EXPECT_EQ(daemon.metric("pulsewheel_redis_up"), 0);
+  daemon.signal(SIGTERM);
+  EXPECT_EQ(daemon.wait(), 0);  // ctest ends what hangs
 }
 
 TEST(RedisMirrorTest, ARingOfAnotherLengthIsLeftAlone) {

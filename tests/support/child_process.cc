@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <system_error>
 
 namespace pulsewheel::test {
@@ -54,6 +55,15 @@ int ChildProcess::wait() {
 bool ChildProcess::reap(int options) {
   ended_ = ended_ || ::waitpid(pid_, &status_, options) == pid_;
   return ended_;
+}
+
+void preload_in_child(const char* path) {
+  ::setenv("LD_PRELOAD", path, 1);
+  // AddressSanitizer's library wants to be first; here the other one is, and both do their work.
+  const char* const options = std::getenv("ASAN_OPTIONS");
+  const std::string all =
+      (options != nullptr ? std::string(options) + ":" : "") + "verify_asan_link_order=0";
+  ::setenv("ASAN_OPTIONS", all.c_str(), 1);
 }
 
 }  // namespace pulsewheel::test

@@ -39,4 +39,8 @@ class ChildProcess {
   int status_ = 0;  // as of waitpid(), once it has ended
 };
 
+/// Call in a child, before it becomes the program: the library at `path` is loaded before all
+/// others, and its functions take the place of theirs.
+void preload_in_child(const char* path);
+
 }  // namespace pulsewheel::test

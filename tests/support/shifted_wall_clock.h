@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/support/child_process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace pulsewheel::test {
@@ -34,13 +35,8 @@ class ShiftedWallClock {
 
   /// Call in the child, before it becomes the program. `shim` is the library's path.
   void adopt_in_child(const char* shim) const {
-    ::setenv("LD_PRELOAD", shim, 1);
+    preload_in_child(shim);
     ::setenv("PULSEWHEEL_TEST_WALL_SHIFT", path_.c_str(), 1);
-    // AddressSanitizer's library wants to be first; here the shim is, and both do their work.
-    const char* const options = std::getenv("ASAN_OPTIONS");
-    const std::string all =
-        (options != nullptr ? std::string(options) + ":" : "") + "verify_asan_link_order=0";
-    ::setenv("ASAN_OPTIONS", all.c_str(), 1);
   }
 
   /// From now on the child's wall clock is off by `shift`.
