@@ -224,11 +224,5 @@ TEST(RedisMirrorTest, ScriptsThatRedisSeesForTheFirstTimeAreNoTrouble) {
   EXPECT_THAT(daemon.log(), testing::Not(HasSubstr(" warn ")));
 }
 
-TEST(RedisMirrorTest, OffMeansNoThreadAndNoMetric) {
-  const Daemon daemon;
-  EXPECT_THAT(daemon.get("/metrics").body, testing::Not(HasSubstr("pulsewheel_redis")));
-  EXPECT_THAT(daemon.get("/v1/status").body, HasSubstr("\"redis\":{\"mode\":\"off\"}"));
-}
-
 }  // namespace
 }  // namespace pulsewheel::test

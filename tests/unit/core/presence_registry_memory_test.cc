@@ -51,6 +51,21 @@ TEST_F(PresenceRegistryMemoryTest, AUserWithOnePlainSessionCosts120BytesAtMost) 
   EXPECT_GE(per_user, 16.0) << "not even the uid: what has been measured?";
 }
 
+TEST_F(PresenceRegistryMemoryTest, WhereNobodyMirrorsNoDeadlineIsKept) {
+  users_.reserve(kUsers);
+  const auto bytes_with = [this](bool track_deadlines) {
+    make({.track_deadlines = track_deadlines});
+    users_.clear();
+    login("warm-up", session(kUsers), 0);
+    drop_edges();
+    const std::int64_t before = heap_bytes();
+    log_in_all();
+    EXPECT_EQ(registry().deadlines_changed(), track_deadlines);
+    return heap_bytes() - before;
+  };
+  EXPECT_LE(bytes_with(false) + 24 * std::int64_t{kUsers}, bytes_with(true));
+}
+
 TEST_F(PresenceRegistryMemoryTest, AnEmptyRegistryCostsLessThan32KiB) {
   const std::int64_t before = heap_bytes();
   make();
