@@ -39,6 +39,7 @@ std::string to_line(const RedisReply& reply) {
 
 MirrorLink::MirrorLink(boost::asio::io_context& io, MirrorOptions options, RosterSource& rosters)
     : options_(std::move(options)),
+      lease_(3 * options_.tick),
       scripts_(options_.layout, options_.node, options_.stream_entries_max),
       lease_key_(options_.layout.names().node(options_.node.name)),
       epoch_(std::to_string(options_.node.epoch)),
@@ -50,6 +51,11 @@ MirrorLink::MirrorLink(boost::asio::io_context& io, MirrorOptions options, Roste
       stop_timer_(io) {
   if (options_.shared) hand_.emplace(io, client_, scripts_, options_.on_claimed);
   PULSEWHEEL_CHECK(options_.batch_max >= 1 && options_.batch_max <= kRingBatchMax);
+}
+
+/// Here and not in the client's destructor: what is in flight is failed, which all members hear.
+MirrorLink::~MirrorLink() {
+  client_.stop();
 }
 
 RedisClient::Options MirrorLink::client_options(const MirrorOptions& options) {
@@ -76,9 +82,9 @@ void MirrorLink::on_down() {
 }
 
 void MirrorLink::arm_tick() {
-  tick_timer_.expires_after(kTick);
+  tick_timer_.expires_after(options_.tick);
   tick_timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && phase_ != Phase::kDown) on_tick();
+    if (!error && phase_ != Phase::kDown && !leaving_) on_tick();
   });
 }
 
@@ -86,7 +92,7 @@ void MirrorLink::on_tick() {
   arm_tick();
   paused_ = false;
   if (phase_ == Phase::kJoined) check_lease();
-  if (phase_ == Phase::kRefused) join();
+  if (phase_ == Phase::kRefused || (phase_ == Phase::kJoining && stuck_)) join();
   repair_.on_tick();
   pump();
 }
@@ -110,11 +116,24 @@ void MirrorLink::end_reading(DeadlineBatch users) {
 /// The ring is created where there is none, and used as it is where there is one.
 void MirrorLink::join() {
   set_phase(Phase::kJoining);
-  const auto error = call(client_, scripts_.create_ring(), [this](std::error_code ec, auto reply) {
-    if (!ec) on_ring(reply);
-  });
-  if (error && error != RedisErrc::kNotConnected)
-    refuse(error.message());  // else on_down() follows
+  ++join_;
+  stuck_ = false;
+  note_step(call(client_, scripts_.create_ring(), step([this](auto& reply) { on_ring(reply); })));
+}
+
+/// Hears the answer to a step of this join, and none that an earlier one has asked for. Where there
+/// is none the connection is lost, and on_down() follows.
+RedisCallback MirrorLink::step(std::function<void(const RedisReply&)> then) {
+  return [this, join = join_, then = std::move(then)](std::error_code ec, const RedisReply& reply) {
+    if (!ec && join == join_) then(reply);
+  };
+}
+
+/// Whether the step was sent. If not, too much is in flight, and the next tick joins, or refreshes,
+/// anew.
+bool MirrorLink::note_step(std::error_code refused) noexcept {
+  if (refused) stuck_ = true;
+  return !refused;
 }
 
 void MirrorLink::on_ring(const RedisReply& reply) {
@@ -130,11 +149,8 @@ void MirrorLink::on_ring(const RedisReply& reply) {
 /// with state folders of their own count alike.
 void MirrorLink::check_lease() {
   if (has_held_name_) return take_lease();
-  const auto on_holder = [this](std::error_code ec, const RedisReply& reply) {
-    if (!ec) on_first_holder(reply);
-  };
-  // Refused: too much is in flight, and the next tick asks again.
-  if (client_.submit({"GET", lease_key_}, on_holder)) return;
+  note_step(
+      client_.submit({"GET", lease_key_}, step([this](auto& reply) { on_first_holder(reply); })));
 }
 
 void MirrorLink::on_first_holder(const RedisReply& reply) {
@@ -144,44 +160,52 @@ void MirrorLink::on_first_holder(const RedisReply& reply) {
 }
 
 /// Takes or refreshes the lease. That it is not there although we had it says that the data were
-/// flushed or replaced.
+/// flushed or replaced. What Redis says of the lease counts, whichever join has asked: the next one
+/// finds it there again.
 void MirrorLink::take_lease() {
-  const auto on_holder = [this](std::error_code ec, const RedisReply& reply) {
-    if (!ec) lease_was_there_ = reply.is_string();
-  };
-  const auto on_taken = [this](std::error_code ec, const RedisReply& reply) {
-    if (!ec) on_lease(lease_was_there_, reply);
-  };
+  const std::string stream = options_.layout.names().events();
   const auto on_stream = [this](std::error_code ec, const RedisReply& reply) {
     if (!ec) stream_was_there_ = reply.integer == 1;
   };
-  const std::string stream = options_.layout.names().events();
-  if (options_.shared && client_.submit({"EXISTS", stream}, on_stream)) return;
-  if (client_.submit({"GET", lease_key_}, on_holder)) return;
-  if (call(client_, scripts_.lease(kLease), on_taken)) return;
+  // An error says nothing of the lease; the answer to the script behind it will say more.
+  const auto on_holder = [this](std::error_code ec, const RedisReply& reply) {
+    if (!ec) lease_was_there_ = !reply.is_nil();
+  };
+  const auto on_taken = [this, join = join_, asked = MonoClock::now()](std::error_code ec,
+                                                                       const RedisReply& reply) {
+    if (ec) return;
+    if (reply.is_string() && reply.text == epoch_) note_lease(asked);
+    if (join == join_) on_lease(reply);
+  };
+  static_cast<void>(
+      (!options_.shared || note_step(client_.submit({"EXISTS", stream}, on_stream))) &&
+      note_step(client_.submit({"GET", lease_key_}, on_holder)) &&
+      note_step(call(client_, scripts_.lease(lease_), on_taken)));
 }
 
-void MirrorLink::on_lease(bool was_there, const RedisReply& reply) {
+void MirrorLink::on_lease(const RedisReply& reply) {
   if (!reply.is_string()) return refuse(to_line(reply));
   if (reply.text != epoch_) return refuse_name(reply.text);
   has_held_name_ = true;
-  note_lease(was_there);
   if (phase_ == Phase::kJoining) return joined();
-  if (phase_ != Phase::kJoined || was_there) return;
+  if (phase_ != Phase::kJoined || lease_was_there_) return;
   log::warn("redis_emptied", "Redis has forgotten this node: its data were flushed or replaced");
   join();
 }
 
 /// While the lease was gone, others took this node for gone: whom they took out of the ring, with
 /// an edge, comes back with one. Not so where all data are gone.
-void MirrorLink::note_lease(bool was_there) {
+///
+/// The lease counts from when it was asked for: an answer may have been on its way for long.
+void MirrorLink::note_lease(MonoTime asked) {
   const bool lapsed = is_lease_doubtful();
-  leased_at_ = MonoClock::now();
-  if (!was_there) announces_ = lapsed && stream_was_there_;
+  leased_at_ = asked;
+  if (!lease_was_there_) announces_ = lapsed && stream_was_there_;
 }
 
 bool MirrorLink::is_lease_doubtful() const noexcept {
-  return options_.shared && leased_at_ && MonoClock::now() - *leased_at_ > kLease - kTick / 2;
+  return options_.shared && leased_at_ &&
+         MonoClock::now() - *leased_at_ > lease_ - options_.tick / 2;
 }
 
 void MirrorLink::joined() {
@@ -211,7 +235,7 @@ void MirrorLink::refuse_name(const std::string& holder) {
   if (has_held_name_ || name_was_told_) return;
   const MonoTime now = MonoClock::now();
   if (!name_in_use_since_) name_in_use_since_ = now;
-  if (now - *name_in_use_since_ < kLease + kTick / 2) return;
+  if (now - *name_in_use_since_ < lease_ + options_.tick / 2) return;
   name_was_told_ = true;
   if (options_.on_name_in_use) {
     options_.on_name_in_use("the name '" + options_.node.name +
@@ -419,6 +443,7 @@ void MirrorLink::end_if_drained() {
   if (!stopping_ || calls_open_ > 0 || phase_ == Phase::kJoining) return;
   if (phase_ == Phase::kJoined && !queue_.empty()) return;
   stopping_ = false;
+  leaving_ = true;
   const bool releasing =
       phase_ == Phase::kJoined && !call(client_, scripts_.release(), [this](auto, auto) { end(); });
   if (!releasing) end();
@@ -426,6 +451,7 @@ void MirrorLink::end_if_drained() {
 
 void MirrorLink::end() {
   stopping_ = false;
+  leaving_ = true;
   tick_timer_.cancel();
   stop_timer_.cancel();
   const auto done = std::exchange(on_stopped_, nullptr);

@@ -40,6 +40,8 @@ struct MirrorOptions {
   MirrorRepair::Options repair;
   /// How long a user counts as online from a login on, until the exact deadline comes behind it.
   Duration timeout = std::chrono::seconds{30};
+  /// How often the lease is refreshed, which is three times as long. A second, but for tests.
+  std::chrono::milliseconds tick{1'000};
 
   /// Several nodes and other writers share the ring: this node moves its hand, too.
   bool shared = false;
@@ -65,6 +67,8 @@ class MirrorLink {
  public:
   /// Opens nothing but what the io_context needs for a timer. Both outlive the link.
   MirrorLink(boost::asio::io_context& io, MirrorOptions options, RosterSource& rosters);
+  /// Disconnects, without a word to Redis.
+  ~MirrorLink();
   MirrorLink(const MirrorLink&) = delete;
   MirrorLink& operator=(const MirrorLink&) = delete;
 
@@ -97,9 +101,6 @@ class MirrorLink {
     return hand_ ? &hand_->counters() : nullptr;
   }
 
-  /// Of a node's lease: three times as long as it takes to refresh it.
-  static constexpr std::chrono::milliseconds kLease{3'000};
-  static constexpr Duration kTick = std::chrono::seconds{1};
   /// Changes in a round.
   static constexpr std::size_t kRoundMax = 1'024;
 
@@ -124,12 +125,14 @@ class MirrorLink {
   void read_own_users();
   void end_reading(DeadlineBatch users);
   void join();
+  [[nodiscard]] RedisCallback step(std::function<void(const RedisReply&)> then);
+  bool note_step(std::error_code refused) noexcept;
   void on_ring(const RedisReply& reply);
   void check_lease();
-  void take_lease();
   void on_first_holder(const RedisReply& reply);
-  void on_lease(bool was_there, const RedisReply& reply);
-  void note_lease(bool was_there);
+  void take_lease();
+  void on_lease(const RedisReply& reply);
+  void note_lease(MonoTime asked);
   [[nodiscard]] bool is_lease_doubtful() const noexcept;
   void joined();
   void refuse(const std::string& why);
@@ -154,6 +157,7 @@ class MirrorLink {
   void end();
 
   const MirrorOptions options_;
+  const std::chrono::milliseconds lease_;  // its length
   const RingScripts scripts_;
   const std::string lease_key_;
   const std::string epoch_;
@@ -170,6 +174,8 @@ class MirrorLink {
   Phase phase_ = Phase::kDown;
   std::vector<std::string> slots_;  // of the ring, as found
   std::string refusal_;             // the last one that was logged
+  std::uint64_t join_ = 0;          // number of it: an answer to an earlier one ends none
+  bool stuck_ = false;              // a step of it could not be sent
   bool lease_was_there_ = false;    // in the answer before that of the lease
   std::size_t calls_open_ = 0;      // of the round
   bool paused_ = false;             // no round before the next tick
@@ -181,6 +187,7 @@ class MirrorLink {
   std::optional<MonoTime> name_in_use_since_;  // until it is ours
   bool name_was_told_ = false;
   bool stopping_ = false;
+  bool leaving_ = false;  // no tick may take the lease again
   std::function<void()> on_stopped_;
 };
 

@@ -133,15 +133,21 @@ Duration MirrorRepair::pace(std::size_t users) const noexcept {
 
 /// `handler` gets the reply if it is none of an error; any trouble gives the run up.
 bool MirrorRepair::submit(RedisArgs args, Handler handler) {
-  const auto refused = client_.submit(
-      args, [this, run = run_, handler = std::move(handler)](std::error_code ec, auto reply) {
-        if (!running() || run != run_) return;
-        if (ec || reply.is_error()) {
-          not_before_ = MonoClock::now() + kRepeatFirst;
-          return give_up();
-        }
-        handler(reply);
-      });
+  return note_sent(client_.submit(args, in_this_run(std::move(handler))));
+}
+
+RedisCallback MirrorRepair::in_this_run(Handler handler) {
+  return [this, run = run_, handler = std::move(handler)](std::error_code ec, auto reply) {
+    if (!running() || run != run_) return;
+    if (ec || reply.is_error()) {
+      not_before_ = MonoClock::now() + kRepeatFirst;
+      return give_up();
+    }
+    handler(reply);
+  };
+}
+
+bool MirrorRepair::note_sent(std::error_code refused) {
   if (refused) give_up();
   return !refused;
 }
@@ -384,14 +390,10 @@ void MirrorRepair::on_members(const RedisReply& page) {
 }
 
 void MirrorRepair::unfile(const std::vector<std::string_view>& uids) {
-  const auto refused =
-      call(client_, scripts_.unfile(slots_[ring_slot_], uids),
-           [this, run = run_](std::error_code ec, const RedisReply& reply) {
-             if (!ec && running() && run == run_ && reply.is_integer()) {
-               differences_ += static_cast<std::uint64_t>(std::max<std::int64_t>(reply.integer, 0));
-             }
-           });
-  if (refused) give_up();
+  const auto on_unfiled = [this](const RedisReply& reply) {
+    differences_ += static_cast<std::uint64_t>(std::max<std::int64_t>(reply.integer, 0));
+  };
+  note_sent(call(client_, scripts_.unfile(slots_[ring_slot_], uids), in_this_run(on_unfiled)));
 }
 
 }  // namespace pulsewheel

@@ -116,6 +116,8 @@ class MirrorRepair {
   void after(Duration delay, void (MirrorRepair::*then)());
   [[nodiscard]] Duration pace(std::size_t users) const noexcept;
   [[nodiscard]] bool submit(RedisArgs args, Handler handler);
+  [[nodiscard]] RedisCallback in_this_run(Handler handler);
+  bool note_sent(std::error_code refused);
   [[nodiscard]] std::uint64_t hash_of(std::string_view uid) const noexcept;
   [[nodiscard]] bool is_beyond(const UserDeadline& user, MonoTime now) const noexcept;
 
