@@ -200,7 +200,9 @@ TEST_F(MirrorLinkTest, AJoinThatFindsTooMuchInFlightBeginsAnewWithATick) {
   hold("add");
   answers_.erase("claim");
   join();
-  ASSERT_TRUE(run_until([this] { return count("claim") == 1; }));  // stays in flight
+  ASSERT_TRUE(run_until([this] {  // nothing but the claim is in flight, and that stays there
+    return count("claim") == 1 && link().client_counters().commands_in_flight.value() == 1;
+  }));
   log_in({"alice", "bob", "carol"});
   ASSERT_TRUE(run_until([this] { return !is_joined(); }));
   run_for(2 * kTick);
