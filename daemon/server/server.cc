@@ -476,12 +476,9 @@ void Server::begin_drain() {
   log::info("drain", "{} connections leave within {} s", status_->totals().connections,
             to_seconds(window));
   service_.draining();
-  const bool keeps_users = snapshotter_ != nullptr;
+  if (snapshotter_) hold_users();
   for (auto& shard : shards_) {
-    shard->post([&shard = *shard, window, keeps_users] {
-      if (keeps_users) shard.hold_users();
-      shard.drain(window);
-    });
+    shard->post([&shard = *shard, window] { shard.drain(window); });
   }
   drain_limit_.expires_after(window + kDrainSlack);
   drain_limit_.async_wait([this](const boost::system::error_code& error) {

@@ -76,6 +76,7 @@ class Server final : private ShardObserver {
   void begin_drain();
   void give_up(const StartError& failure);
   void finish();
+  void hold_users();
   void end_sessions();
   void part_with_users();
   void mark_end() noexcept;

@@ -57,8 +57,15 @@ void Server::drop_snapshot() {
 
 // --- The end ------------------------------------------------------------------------------------
 
+/// Before the first session is sent away: its end may reach its home shard at once.
+void Server::hold_users() {
+  for (auto& shard : shards_)
+    shard->call([&shard] { shard->hold_users(); });
+}
+
 /// Everybody who is left lingers from now on, whatever news was still on its way between shards.
 void Server::end_sessions() {
+  hold_users();
   for (int hop = 0; hop <= Shard::kMailHops; ++hop) {
     for (auto& shard : shards_)
       shard->call([&shard] { shard->end_sessions(); });

@@ -206,6 +206,20 @@ TEST_F(RestartTest, OfflineUsersAreRemembered) {
   EXPECT_NEAR(after.at("last_seen_ms").get<double>(), before.at("last_seen_ms").get<double>(), 2.0);
 }
 
+TEST_F(RestartTest, AStopMakesNobodyOfflineWhereTheEndOfAConnectionWould) {
+  {
+    Daemon daemon(options({"presence.on_disconnect=offline"}));
+    Swarm swarm(daemon.port());
+    ASSERT_TRUE(swarm.add_users("user", kUsers));
+    daemon.signal(SIGTERM);
+    swarm.drive(milliseconds{400});
+    EXPECT_EQ(daemon.wait(), 0);
+    EXPECT_EQ(daemon.edges().size(), kUsers);
+  }
+  const Daemon daemon(options());
+  EXPECT_EQ(daemon.metric("pulsewheel_snapshot_restored_users{state=\"online\"}"), kUsers);
+}
+
 TEST_F(RestartTest, AFollowersCursorIsGoodBehindAStop) {
   const auto events_behind = [](const Daemon& daemon, const std::string& cursor) {
     return Json::parse(daemon.get("/v1/events?cursor=" + cursor).body).at("events");
