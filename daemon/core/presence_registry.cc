@@ -167,6 +167,29 @@ SessionImage image_of(const SessionRecord& session) {
           .device = session.device};
 }
 
+UserView view_of(const UserRecord& user) {
+  UserView view;
+  view.since = user.since;
+  view.last_seen = user.last_seen;
+  if (user.has_edge) view.reason = user.edge_reason;
+  if (!user.online()) return view;
+  view.state = PresenceState::kOnline;
+  if (user.form == UserRecord::Form::kPlain) {
+    view.sessions.push_back({.session = user.plain_ref(),
+                             .id = user.plain.id,
+                             .device = {},
+                             .lingering = false,
+                             .login_at = user.plain.login_at,
+                             .last_packet = user.plain.login_at,
+                             .deadline = {}});
+    return view;
+  }
+  for (const SessionRecord& session : user.group->sessions)
+    view.sessions.push_back(view_of(session));
+  view.linger_place = TimeWheel::place_of(*user.group);
+  return view;
+}
+
 }  // namespace
 
 std::string_view to_string(PresenceState state) noexcept {
@@ -327,6 +350,8 @@ UserIndex PresenceRegistry::Impl::go_online(UserIndex index, std::string_view ui
   }
   user.since = now;
   user.last_seen = last_seen;
+  user.has_edge = true;
+  user.edge_reason = EdgeReason::kLogin;
   ++online;
   ++live;
   if (options.track_deadlines) {
@@ -407,6 +432,8 @@ void PresenceRegistry::Impl::go_offline(UserIndex index, Ending ending, MonoTime
   --online;
   user.since = now;
   user.last_seen = last_seen;
+  user.has_edge = true;
+  user.edge_reason = ending.reason;
   table.set_offline(index);
   if (table.offline_users() > options.offline_users_max) table.forget(table.oldest_offline());
 }
@@ -415,6 +442,7 @@ void PresenceRegistry::Impl::bring_back(UserIndex index, std::unique_ptr<Session
   for (SessionRecord& session : group->sessions)
     session.id = last_id += kIdStep;
   table.set_online(index, std::move(group));
+  table.at(index).has_edge = false;
   ++online;
   ++lingering;
   if (options.track_deadlines) tracked[index].taken = {};
@@ -747,39 +775,33 @@ bool PresenceRegistry::list_users(std::uint32_t* cursor, std::size_t budget,
 
 UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
   const Impl& r = *impl_;
-  UserView view;
   const UserIndex index = r.table.find(uid);
+  UserView view;
   if (!r.remembers(index, now)) {
     if (now < r.options.unknown_until) view.state = PresenceState::kUnknown;
     return view;
   }
-  const UserRecord& user = r.table.at(index);
-  if (!user.online()) {
-    view.last_seen = user.last_seen;
-    if (now < r.options.unknown_until && user.since < r.options.run_began) {
-      view.state = PresenceState::kUnknown;
-    } else {
-      view.since = user.since;
-    }
-    return view;
-  }
-  view.state = PresenceState::kOnline;
-  view.since = user.since;
-  view.last_seen = user.last_seen;
-  if (user.form == UserRecord::Form::kPlain) {
-    view.sessions.push_back({.session = user.plain_ref(),
-                             .id = user.plain.id,
-                             .device = {},
-                             .lingering = false,
-                             .login_at = user.plain.login_at,
-                             .last_packet = user.plain.login_at,
-                             .deadline = {}});
-  } else {
-    for (const SessionRecord& session : user.group->sessions) {
-      view.sessions.push_back(view_of(session));
-    }
+  view = view_of(r.table.at(index));
+  const bool from_before =
+      view.state == PresenceState::kOffline && *view.since < r.options.run_began;
+  if (from_before && now < r.options.unknown_until) {
+    view.state = PresenceState::kUnknown;
+    view.since.reset();
+    view.reason.reset();
   }
   return view;
+}
+
+bool PresenceRegistry::list_online(std::uint32_t* cursor, std::size_t slots, std::size_t users,
+                                   std::vector<ListedUser>& out) const {
+  const Impl& r = *impl_;
+  for (; slots > 0 && users > 0 && *cursor < r.table.slots(); --slots, ++*cursor) {
+    const UserRecord& user = r.table.at(*cursor);
+    if (!user.online()) continue;
+    out.push_back({std::string(user.uid()), view_of(user)});
+    --users;
+  }
+  return *cursor < r.table.slots();
 }
 
 std::size_t PresenceRegistry::online_users() const noexcept {

@@ -78,7 +78,15 @@ struct UserView {
   PresenceState state = PresenceState::kOffline;
   std::optional<MonoTime> since;      // of the state; nullopt: no record
   std::optional<MonoTime> last_seen;  // the newest that is known here: ask live sessions, too
+  std::optional<EdgeReason> reason;   // of the edge at `since`; nullopt: no edge is known
   std::vector<UserSession> sessions;
+  std::optional<TimeWheel::Place> linger_place;  // where the hook of lingering sessions is filed
+};
+
+/// One of the users of a shard.
+struct ListedUser {
+  std::string uid;
+  UserView view;
 };
 
 /// Confined to its shard's thread; pure: told the time, no I/O. A user's state comes from its set
@@ -215,6 +223,13 @@ class PresenceRegistry {
   /// A uid without a record is offline, or unknown before Options::unknown_until; so is one that
   /// is offline since before Options::run_began.
   [[nodiscard]] UserView find(std::string_view uid, MonoTime now) const;
+
+  /// Appends online users from slot `*cursor` on (0 at first) until it has looked at `slots` of
+  /// them or found `users`, and moves the cursor. False when all slots have been seen. Who is
+  /// online from the first call to the last is in it exactly once; who comes or goes in between may
+  /// be.
+  bool list_online(std::uint32_t* cursor, std::size_t slots, std::size_t users,
+                   std::vector<ListedUser>& out) const;
 
   [[nodiscard]] std::size_t online_users() const noexcept;
   [[nodiscard]] std::size_t offline_users() const noexcept;    // remembered

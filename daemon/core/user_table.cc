@@ -66,6 +66,7 @@ UserIndex UserTable::create(std::string_view uid) {
   // slot to be taken for a new one.
   if (++user.generation == 0) user.generation = 1;
   user.since = user.last_seen = MonoTime::min();
+  user.has_edge = false;
   enqueue(index);
   return index;
 }

@@ -106,7 +106,11 @@ struct alignas(64) UserRecord {
   std::uint32_t generation = 0;
   ShardIndex plain_shard = 0;  // kPlain
   std::uint8_t uid_size = 0;
-  Form form = Form::kFree;
+  Form form : 3 = Form::kFree;
+  bool has_edge : 1 = false;                        // none is known of a user who was taken back
+  EdgeReason edge_reason : 4 = EdgeReason::kLogin;  // of the last edge
+
+  static_assert(kEdgeReasonCount <= 16);
 };
 static_assert(sizeof(UserRecord) == 64);
 

@@ -147,6 +147,11 @@ class ShardCore {
   [[nodiscard]] UserView find_user(std::string_view uid, MonoTime now) const {
     return registry_.find(uid, now);
   }
+  /// See PresenceRegistry::list_online().
+  bool list_users(std::uint32_t* cursor, std::size_t slots, std::size_t users,
+                  std::vector<ListedUser>& out) const {
+    return registry_.list_online(cursor, slots, users, out);
+  }
   /// Ends all sessions of a user. How many of them were connected; nullopt: not online.
   /// `last_packet`: as in PresenceRegistry::kick().
   std::optional<std::size_t> kick(std::string_view uid, MonoTime now,
