@@ -60,14 +60,19 @@ Response body_timeout(const HttpLimits& limits) {
                             std::to_string(limits.body_timeout.count()) + " ms");
 }
 
+Response body_too_large(std::size_t bytes_max) {
+  return error_response(http::status::payload_too_large, "body_too_large",
+                        "the body may have " + std::to_string(bytes_max) + " bytes");
+}
+
 // Nullopt for errors of the connection: nobody is there to read an answer.
-std::optional<Response> answer_to(error_code ec, const HttpLimits& limits) {
+std::optional<Response> answer_to(error_code ec, const HttpLimits& limits,
+                                  std::size_t body_bytes_max) {
   if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
     return head_too_large(limits);
   }
   if (ec == http::error::body_limit) {
-    return error_response(http::status::payload_too_large, "body_too_large",
-                          "the body may have " + std::to_string(limits.body_bytes_max) + " bytes");
+    return body_too_large(body_bytes_max);
   }
   if (ec == http::error::bad_version) {
     return error_response(http::status::http_version_not_supported, "bad_version",
@@ -160,7 +165,8 @@ void HttpConnection::do_await_request() {
 void HttpConnection::do_read_head() {
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(shared_.limits.head_bytes_max));
-  parser_->body_limit(shared_.limits.body_bytes_max);
+  parser_->body_limit(
+      std::max(shared_.limits.body_bytes_max, shared_.router.largest_body_bytes_max()));
   is_head_ = false;
   keep_alive_ = false;
   arm(Phase::kHead, shared_.limits.head_timeout);
@@ -191,6 +197,9 @@ std::optional<Response> HttpConnection::check_head(std::size_t bytes) const {
   if (head.count(http::field::transfer_encoding) > 0) {
     return error_response(http::status::length_required, "length_required",
                           "send the body with Content-Length; Transfer-Encoding is not accepted");
+  }
+  if (parser_->content_length().value_or(0) > body_bytes_max()) {
+    return body_too_large(body_bytes_max());
   }
   const std::size_t hosts = head.count(http::field::host);
   if (hosts > 1 || (hosts == 0 && head.version() >= 11)) {
@@ -242,6 +251,13 @@ std::optional<Response> HttpConnection::check_where_from() const {
   return std::nullopt;
 }
 
+/// What the route allows; asked only once the request line is there.
+std::size_t HttpConnection::body_bytes_max() const {
+  const auto& head = parser_->get();
+  return std::max(shared_.limits.body_bytes_max,
+                  shared_.router.body_bytes_max(head.method(), head.target()));
+}
+
 void HttpConnection::do_continue() {
   static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   arm(Phase::kWrite, shared_.limits.write_timeout);
@@ -270,7 +286,7 @@ void HttpConnection::on_read_error(error_code ec) {
     return do_write(closing(phase_ == Phase::kHead ? head_timeout(shared_.limits)
                                                    : body_timeout(shared_.limits)));
   }
-  std::optional<Response> answer = answer_to(ec, shared_.limits);
+  std::optional<Response> answer = answer_to(ec, shared_.limits, body_bytes_max());
   if (!answer) return close();
   do_write(closing(std::move(*answer)));
 }

@@ -28,7 +28,7 @@ namespace pulsewheel {
 /// What one client may use. Each wait on a client has an end.
 struct HttpLimits {
   std::size_t head_bytes_max = 8 * 1024;   // request line and fields; more: 431
-  std::size_t body_bytes_max = 64 * 1024;  // more: 413
+  std::size_t body_bytes_max = 64 * 1024;  // more: 413, unless the route allows it
   std::size_t connections_max = 256;       // more: 503, then closed
   std::size_t refusals_max = 32;           // being told so at a time; more: just closed
   std::size_t streams_max = 1'024;         // beside them; more: 503
@@ -130,6 +130,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   [[nodiscard]] std::optional<Response> check_head(std::size_t bytes) const;
   [[nodiscard]] std::optional<Response> check_token() const;
   [[nodiscard]] std::optional<Response> check_where_from() const;
+  [[nodiscard]] std::size_t body_bytes_max() const;
 
   Socket socket_;
   Shared& shared_;

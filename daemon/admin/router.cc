@@ -30,6 +30,7 @@ void Router::add(http::verb method, std::string_view pattern, Handler handler,
   PULSEWHEEL_CHECK(parsed && parsed->query.empty());
   Route route{method,           std::string(pattern), {},     std::string(parsed->verb),
               parsed->has_verb, std::move(handler),   options};
+  largest_body_ = std::max(largest_body_, options.body_bytes_max);
   for (const std::string_view segment : parsed->segments) {
     const bool is_param = segment.size() > 2 && segment.front() == '{' && segment.back() == '}';
     route.segments.push_back(
@@ -67,6 +68,12 @@ bool Router::is_open(http::verb method, std::string_view target) const {
   const auto found = match(method, target);
   const auto* route = std::get_if<Match>(&found);
   return route != nullptr && route->options->open;
+}
+
+std::size_t Router::body_bytes_max(http::verb method, std::string_view target) const {
+  const auto found = match(method, target);
+  const auto* route = std::get_if<Match>(&found);
+  return route == nullptr ? 0 : route->options->body_bytes_max;
 }
 
 bool Router::same_path(const Route& route, const RequestTarget& target) {

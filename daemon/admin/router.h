@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,6 +19,8 @@ struct RouteOptions {
   /// How long its handler may take, for routes that wait on purpose; 0: as long as any other
   /// (HttpLimits::answer_timeout).
   std::chrono::milliseconds answer_timeout{0};
+  /// What the body of a request may have, where that is more than HttpLimits::body_bytes_max.
+  std::size_t body_bytes_max = 0;
 };
 
 /// Patterns are paths whose segments are literals or parameters, with a verb at the end if any:
@@ -43,6 +46,11 @@ class Router {
   /// Whether the request has a route, and one that is open. O(routes + length of target).
   [[nodiscard]] bool is_open(http::verb method, std::string_view target) const;
 
+  /// What the route of a request says of its body; 0 without a route. O(routes + length of target).
+  [[nodiscard]] std::size_t body_bytes_max(http::verb method, std::string_view target) const;
+  /// The most of any route.
+  [[nodiscard]] std::size_t largest_body_bytes_max() const noexcept { return largest_body_; }
+
  private:
   struct Segment {
     std::string text;  // literal, or the name of the parameter
@@ -64,6 +72,7 @@ class Router {
   [[nodiscard]] Response not_found(RequestTarget target) const;
 
   std::vector<Route> routes_;
+  std::size_t largest_body_ = 0;
 };
 
 }  // namespace pulsewheel

@@ -11,36 +11,13 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "daemon/admin/reports.h"
+
 namespace prometheus {
 struct MetricFamily;
 }
 
 namespace pulsewheel {
-
-/// One session of a user, ready for output. Times are Unix milliseconds.
-struct SessionReport {
-  std::uint64_t id = 0;
-  std::uint32_t shard = 0;
-  std::string device;  // raw bytes, like the uid; encoded where it is written
-  bool lingering = false;
-  std::int64_t login_at_ms = 0;
-  std::int64_t last_seen_ms = 0;
-  std::int64_t deadline_ms = 0;
-  std::uint32_t timeout_ms = 0;
-};
-
-struct UserReport {
-  std::string state;  // "online", "offline", "unknown"
-  std::optional<std::int64_t> since_ms;
-  std::optional<std::int64_t> last_seen_ms;
-  std::vector<SessionReport> sessions;
-};
-
-/// What a kick did.
-struct KickReport {
-  bool was_online = false;
-  std::size_t kicked_sessions = 0;  // live ones; 0 for a user who only lingered
-};
 
 /// Called on the HTTP thread. Nothing here blocks on a shard: what a shard has to say arrives by
 /// callback, on the HTTP thread again, or as nullopt after the source's own time limit.
@@ -57,13 +34,30 @@ class StatusSource {
   /// All metrics, from per-thread counters. Any thread.
   [[nodiscard]] virtual std::vector<prometheus::MetricFamily> collect() const = 0;
 
-  using UserCallback = std::function<void(std::optional<UserReport>)>;
+  /// What `callback`s below get is nullopt when a shard did not answer in time.
+  template <class Report>
+  using Callback = std::function<void(std::optional<Report>)>;
+
+  using UserCallback = Callback<UserReport>;
   virtual void async_user(std::string uid, UserCallback done) = 0;
 
   /// Makes a user offline at once and closes the user's sessions. After a nullopt it may still
   /// happen.
-  using KickCallback = std::function<void(std::optional<KickReport>)>;
+  using KickCallback = Callback<KickReport>;
   virtual void async_kick(std::string uid, KickCallback done) = 0;
+
+  /// As many lines as uids, in their order. Holds no shard up for longer than a portion.
+  virtual void async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) = 0;
+
+  /// The next `limit` users who are online, from `cursor` on: UserPage::next_cursor of the page
+  /// before, or empty. Who is online from the first page to the last is in one page, once. False,
+  /// and no callback: no cursor of this run of the daemon.
+  [[nodiscard]] virtual bool async_list(std::string_view cursor, std::size_t limit,
+                                        Callback<UserPage> done) = 0;
+
+  virtual void async_explain(std::string uid, Callback<Explanation> done) = 0;
+
+  virtual void async_wheel(Callback<WheelReport> done) = 0;
 };
 
 }  // namespace pulsewheel

@@ -92,6 +92,10 @@ class Session final : private TimerHook {
   [[nodiscard]] bool closed() const noexcept { return fsm_.state() == SessionState::kClosed; }
   /// "192.0.2.1:4711", asked of the kernel: the address is not kept. "?" when it is gone.
   [[nodiscard]] std::string peer_address() const;
+  /// Where the shard's wheel has filed this session; nullopt while its deadline is being handled.
+  [[nodiscard]] std::optional<TimeWheel::Place> wheel_place() const noexcept {
+    return TimeWheel::place_of(*this);
+  }
 
   /// The session that an expired hook of kind kSession is part of.
   [[nodiscard]] static Session& of(TimerHook& hook) noexcept { return static_cast<Session&>(hook); }

@@ -1,26 +1,32 @@
 #include "daemon/server/node_status.h"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "daemon/base/build_info.h"
-#include "daemon/base/log.h"
+#include "daemon/server/http_reply.h"
 
 namespace pulsewheel {
 namespace {
-
-using std::chrono::duration_cast;
-using std::chrono::milliseconds;
 
 std::uint64_t as_count(const Gauge& gauge) {
   return static_cast<std::uint64_t>(std::max<std::int64_t>(gauge.value(), 0));
 }
 
-std::int64_t unix_ms(const WallClockMapping& clock, MonoTime time) {
-  return duration_cast<milliseconds>(clock.to_wall(time).time_since_epoch()).count();
+WheelReport::OfShard wheel_report(const Shard::WheelView& view, ShardIndex shard) {
+  WheelReport::OfShard out{.shard = shard,
+                           .tick = view.now.count,
+                           .clock_tick = view.clock.count,
+                           .armed = view.armed,
+                           .levels = {}};
+  for (std::size_t level = 0; level < TimeWheel::kLevels; ++level) {
+    const auto& counts = view.counts[level];
+    out.levels.push_back({.ticks_per_slot = TimeWheel::ticks_per_slot(level),
+                          .hand = view.hands[level],
+                          .counts = {counts.begin(), counts.end()}});
+  }
+  return out;
 }
 
 nlohmann::json redis_status(const RedisMirror* mirror) {
@@ -62,11 +68,13 @@ NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
       grace_end_(facts.grace_end),
       tick_(tick),
       plan_(facts.plan),
+      users_(shards_, facts.epoch),
       pulses_(shards_.size()) {}
 
 void NodeStatus::attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
                         const ReloadCounters& reloads) {
   http_ = &http;
+  users_.attach(http);
   event_log_ = event_log;
   mirror_ = mirror;
   reloads_ = &reloads;
@@ -165,149 +173,44 @@ nlohmann::json NodeStatus::status() const {
           {"snapshot", snapshot_status(snapshots_)}};
 }
 
-std::size_t NodeStatus::home_of(std::string_view uid) const noexcept {
-  return home_shard_of(uid, shards_.front()->options().registry.hash_seed, shards_.size());
-}
-
-/// The callback of one request, with its time limit. HTTP thread, but for post().
-template <class Report>
-struct NodeStatus::Reply {
-  using Callback = std::function<void(std::optional<Report>)>;
-
-  Reply(HttpServer& server, Callback callback)
-      : http(server), done(std::move(callback)), limit(server.executor(), kAnswerLimit) {}
-
-  static std::shared_ptr<Reply> start(HttpServer& http, Callback callback) {
-    auto reply = std::make_shared<Reply>(http, std::move(callback));
-    reply->limit.async_wait([reply](const boost::system::error_code& error) {
-      if (!error && reply->done) std::exchange(reply->done, nullptr)(std::nullopt);
-    });
-    return reply;
-  }
-  /// Makes the report on the HTTP thread and hands it over, unless the time is up. Any thread.
-  template <class MakeReport>
-  static void post(const std::shared_ptr<Reply>& reply, MakeReport make_report) {
-    boost::asio::post(reply->http.executor(), [reply, make_report = std::move(make_report)] {
-      reply->limit.cancel();
-      if (reply->done) std::exchange(reply->done, nullptr)(make_report());
-    });
-  }
-
-  HttpServer& http;
-  Callback done;  // empty once called
-  boost::asio::steady_timer limit;
-};
-
-/// One user as the home shard and the sessions' shards know it.
-struct NodeStatus::UserLook {
-  std::string uid;
-  UserView view;
-  std::vector<std::vector<Shard::LiveSession>> live;  // by shard
-  std::atomic<std::size_t> shards_missing{0};
-  std::function<void(std::shared_ptr<UserLook>)> then;
-};
-
-/// Calls `then` when everything is known, on the thread of one of the shards.
-void NodeStatus::look_at_user(std::string uid,
-                              std::function<void(std::shared_ptr<UserLook>)> then) {
-  auto look = std::make_shared<UserLook>();
-  look->uid = std::move(uid);
-  look->then = std::move(then);
-  Shard& home = *shards_[home_of(look->uid)];
-  home.post([this, &home, look] {
-    look->view = home.find_user(look->uid);
-    ask_sessions(look);
-  });
-}
-
-/// On the home shard: one post per shard that holds live sessions of the user.
-void NodeStatus::ask_sessions(const std::shared_ptr<UserLook>& look) {
-  look->live.resize(shards_.size());
-  std::size_t shards = 0;
-  for (const UserSession& session : look->view.sessions) {
-    if (session.lingering) continue;
-    auto& of_shard = look->live[session.session.shard];
-    if (of_shard.empty()) ++shards;
-    of_shard.push_back(
-        {.session = session.session, .last_packet = {}, .timeout = {}, .deadline = {}});
-  }
-  if (shards == 0) return look->then(look);
-  look->shards_missing.store(shards);
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    if (look->live[i].empty()) continue;
-    shards_[i]->post([this, i, look] {
-      shards_[i]->read_sessions(look->live[i]);
-      if (look->shards_missing.fetch_sub(1) == 1) look->then(look);
-    });
-  }
-}
-
-namespace {
-
-UserReport make_report(const UserView& view,
-                       const std::vector<std::vector<Shard::LiveSession>>& live) {
-  const WallClockMapping clock;
-  UserReport report;
-  report.state = to_string(view.state);
-  if (view.since) report.since_ms = unix_ms(clock, *view.since);
-  std::optional<MonoTime> last_seen = view.last_seen;
-  for (const UserSession& session : view.sessions) {
-    SessionReport out{.id = session.id,
-                      .shard = session.session.shard,
-                      .device = session.device,
-                      .lingering = session.lingering,
-                      .login_at_ms = unix_ms(clock, session.login_at),
-                      .last_seen_ms = 0,
-                      .deadline_ms = 0,
-                      .timeout_ms = 0};
-    MonoTime last_packet = session.last_packet;
-    MonoTime deadline = session.deadline;
-    Duration timeout = session.lingering ? deadline - last_packet : Duration{0};
-    for (const Shard::LiveSession& found : live[session.session.shard]) {
-      if (found.session != session.session || !found.found) continue;
-      last_packet = found.last_packet;
-      deadline = found.deadline;
-      timeout = found.timeout;
-    }
-    out.last_seen_ms = unix_ms(clock, last_packet);
-    if (deadline != MonoTime{}) out.deadline_ms = unix_ms(clock, deadline);
-    out.timeout_ms = static_cast<std::uint32_t>(duration_cast<milliseconds>(timeout).count());
-    last_seen = last_seen ? std::max(*last_seen, last_packet) : last_packet;
-    report.sessions.push_back(std::move(out));
-  }
-  if (last_seen) report.last_seen_ms = unix_ms(clock, *last_seen);
-  return report;
-}
-
-}  // namespace
-
 void NodeStatus::async_user(std::string uid, UserCallback done) {
-  const auto reply = Reply<UserReport>::start(*http_, std::move(done));
-  look_at_user(std::move(uid), [reply](const std::shared_ptr<UserLook>& look) {
-    Reply<UserReport>::post(reply, [look] { return make_report(look->view, look->live); });
-  });
+  users_.user(std::move(uid), std::move(done));
 }
 
-/// The home shard knows logins and ends, not the packets in between: asks the sessions first, so
-/// that the edge's last_seen is true.
 void NodeStatus::async_kick(std::string uid, KickCallback done) {
-  const auto reply = Reply<KickReport>::start(*http_, std::move(done));
-  look_at_user(std::move(uid), [this, reply](const std::shared_ptr<UserLook>& look) {
-    Shard& home = *shards_[home_of(look->uid)];
-    home.post([&home, reply, look] {
-      MonoTime last_packet = MonoTime::min();
-      for (const auto& of_shard : look->live) {
-        for (const Shard::LiveSession& session : of_shard) {
-          if (session.found) last_packet = std::max(last_packet, session.last_packet);
-        }
-      }
-      const auto kicked = home.kick_user(look->uid, last_packet);
-      if (kicked) log::info("kick", {{"uid", log::Uid{look->uid}}}, "kicked: {} sessions", *kicked);
-      const KickReport report{.was_online = kicked.has_value(),
-                              .kicked_sessions = kicked.value_or(0)};
-      Reply<KickReport>::post(reply, [report] { return report; });
+  users_.kick(std::move(uid), std::move(done));
+}
+
+void NodeStatus::async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) {
+  users_.query(std::move(uids), std::move(done));
+}
+
+bool NodeStatus::async_list(std::string_view cursor, std::size_t limit, Callback<UserPage> done) {
+  return users_.list(cursor, limit, std::move(done));
+}
+
+void NodeStatus::async_explain(std::string uid, Callback<Explanation> done) {
+  users_.explain(std::move(uid), std::move(done));
+}
+
+void NodeStatus::async_wheel(Callback<WheelReport> done) {
+  struct Look {
+    WheelReport report;
+    std::atomic<std::size_t> shards_missing;
+  };
+  using Reply = HttpReply<WheelReport>;
+  const auto reply = Reply::start(*http_, NodeUsers::kAnswerLimit, std::move(done));
+  const auto look = std::make_shared<Look>();
+  look->report.tick_s = std::chrono::duration<double>(tick_).count();
+  look->report.shards.resize(shards_.size());
+  look->shards_missing.store(shards_.size());
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    shards_[i]->post([&shard = *shards_[i], i, look, reply] {
+      look->report.shards[i] = wheel_report(shard.view_wheel(), static_cast<ShardIndex>(i));
+      if (look->shards_missing.fetch_sub(1) > 1) return;
+      Reply::post(reply, [look] { return std::move(look->report); });
     });
-  });
+  }
 }
 
 }  // namespace pulsewheel

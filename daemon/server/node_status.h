@@ -4,8 +4,6 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "daemon/events/sequencer.h"
 #include "daemon/redis/mirror.h"
 #include "daemon/server/event_feed.h"
+#include "daemon/server/node_users.h"
 #include "daemon/server/options.h"
 #include "daemon/server/reload.h"
 #include "daemon/server/shard.h"
@@ -59,25 +58,21 @@ class NodeStatus final : public StatusSource {
   [[nodiscard]] std::vector<prometheus::MetricFamily> collect() const override;
   void async_user(std::string uid, UserCallback done) override;
   void async_kick(std::string uid, KickCallback done) override;
+  void async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) override;
+  [[nodiscard]] bool async_list(std::string_view cursor, std::size_t limit,
+                                Callback<UserPage> done) override;
+  void async_explain(std::string uid, Callback<Explanation> done) override;
+  void async_wheel(Callback<WheelReport> done) override;
 
   /// A shard that has not turned for so long after being asked to is dead.
   static constexpr Duration kLiveLimit = std::chrono::seconds{5};
-  /// How long a question to a shard may take.
-  static constexpr Duration kAnswerLimit = std::chrono::seconds{2};
 
  private:
-  template <class Report>
-  struct Reply;
-  struct UserLook;
   /// One shard's answer to "do you turn?". Written by the shard, read and sent by HTTP.
   struct Pulse {
     std::atomic<bool> asked{false};
     MonoTime asked_at{};
   };
-
-  [[nodiscard]] std::size_t home_of(std::string_view uid) const noexcept;
-  void look_at_user(std::string uid, std::function<void(std::shared_ptr<UserLook>)> then);
-  void ask_sessions(const std::shared_ptr<UserLook>& look);
 
   const std::vector<Shard*> shards_;
   const Sequencer& sequencer_;
@@ -85,6 +80,7 @@ class NodeStatus final : public StatusSource {
   const MonoTime grace_end_;
   const Duration tick_;
   const DescriptorPlan plan_;
+  NodeUsers users_;
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;
   const EventLog* event_log_ = nullptr;

@@ -126,13 +126,19 @@ void Shard::call(const std::function<void()>& task) {
   done.get_future().get();
 }
 
+void Shard::post(std::shared_ptr<PacedWork> work) {
+  boost::asio::post(
+      io_, [this, work = std::move(work)]() mutable { paced_work_.push_back(std::move(work)); });
+}
+
 // --- The loop -----------------------------------------------------------------------------------
 
 void Shard::run() {
   while (!stopping_) {
-    if (!core_.has_work()) io_.run_one();
+    if (!core_.has_work() && paced_work_.empty()) io_.run_one();
     run_round();
   }
+  paced_work_.clear();
   end_all_sessions();
 }
 
@@ -145,6 +151,7 @@ void Shard::run_round() {
   accept_some();
   poll_handlers();
   decide();
+  do_paced_work();
   if (!context_.touched.empty()) core_.note_touched(began);
   hand_on_edges();
   flush_mail();
@@ -177,6 +184,14 @@ void Shard::decide() {
   core_.finish_due(expired);
   core_.deliver_own_mail(expired);
   update_user_gauges();
+}
+
+/// One portion each round, of each in turn: how many ask changes only how long they wait.
+void Shard::do_paced_work() {
+  if (paced_work_.empty()) return;
+  std::shared_ptr<PacedWork> work = std::move(paced_work_.front());
+  paced_work_.pop_front();
+  if (!work->do_portion(*this)) paced_work_.push_back(std::move(work));
 }
 
 /// Rounds are budgeted to a few milliseconds of work: a long one waited for a processor.
@@ -343,6 +358,11 @@ UserView Shard::find_user(std::string_view uid) {
   return core_.find_user(uid, MonoClock::now());
 }
 
+bool Shard::list_online(std::uint32_t* cursor, std::size_t users,
+                        std::vector<ListedUser>& out) const {
+  return core_.list_users(cursor, kPortionSlots, std::min(users, kPortion), out);
+}
+
 std::optional<std::size_t> Shard::kick_user(std::string_view uid, MonoTime last_packet) {
   return core_.kick(uid, MonoClock::now(), last_packet);
 }
@@ -474,6 +494,24 @@ void Shard::read_sessions(std::span<LiveSession> sessions) {
     wanted.deadline = session->fsm().deadline();
     wanted.found = true;
   }
+}
+
+Shard::SessionPlace Shard::locate_session(SessionRef session) {
+  const Session* const found = slab_.find(session);
+  if (found == nullptr) return {};
+  return {.address = found->peer_address(), .place = found->wheel_place()};
+}
+
+Shard::WheelView Shard::view_wheel() {
+  const TimeWheel& wheel = core_.wheel();
+  WheelView view{.now = wheel.now(), .clock = options_.clock.floor(MonoClock::now())};
+  view.armed = wheel.armed_count();
+  for (std::size_t level = 0; level < TimeWheel::kLevels; ++level) {
+    view.hands[level] = wheel.hand(level);
+    for (std::size_t slot = 0; slot < TimeWheel::kSlots; ++slot)
+      view.counts[level][slot] = wheel.slot_count(level, slot);
+  }
+  return view;
 }
 
 // --- Change -------------------------------------------------------------------------------------

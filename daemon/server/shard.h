@@ -8,10 +8,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -79,6 +81,18 @@ class ShardObserver {
   ~ShardObserver() = default;
 };
 
+class Shard;
+
+/// Questions that take a shard more than one round: done in portions, at most one each round,
+/// whoever else asks. So they may take longer, and a packet waits for one portion at most.
+class PacedWork {
+ public:
+  virtual ~PacedWork() = default;
+  /// Does at most about Shard::kPortion look-ups, on the shard's thread. True when it was the last
+  /// portion.
+  [[nodiscard]] virtual bool do_portion(Shard& shard) = 0;
+};
+
 /// Nothing is shared between shards. The doors are post() for control, mail between shards (posted
 /// once per round), and the sequencer's ring for edges. All other functions are for the shard's
 /// thread, except where said.
@@ -113,6 +127,10 @@ class Shard final : private ShardHost,
   /// Runs `task` on the shard's thread and waits. What it throws comes out here. From another
   /// thread, while the shard runs.
   void call(const std::function<void()>& task);
+
+  /// Starts `work` on the shard's thread; it is let go of when it is done, or with the shard. Any
+  /// thread.
+  void post(std::shared_ptr<PacedWork> work);
 
   // --- On the shard's thread ---
 
@@ -167,6 +185,9 @@ class Shard final : private ShardHost,
   /// Hands a part of the roster to the sequencer, behind everything that has changed so far: the
   /// online users in `slots` slots from `first_slot` on. With track_deadlines only.
   void list_users(std::uint32_t first_slot, std::size_t slots);
+  /// The next online users: see PresenceRegistry::list_online(). A portion, at most.
+  bool list_online(std::uint32_t* cursor, std::size_t users, std::vector<ListedUser>& out) const;
+
   /// Fills in what those `sessions` that live here know.
   struct LiveSession {
     SessionRef session;
@@ -176,6 +197,23 @@ class Shard final : private ShardHost,
     bool found = false;
   };
   void read_sessions(std::span<LiveSession> sessions);
+
+  /// What only the session's own shard knows of where it is: asks the kernel for the address.
+  struct SessionPlace {
+    std::string address;                    // empty: the session is gone
+    std::optional<TimeWheel::Place> place;  // of its hook; nullopt: its time has just come
+  };
+  [[nodiscard]] SessionPlace locate_session(SessionRef session);
+
+  /// The wheel as it stands.
+  struct WheelView {
+    Tick now;    // where the hand stands
+    Tick clock;  // the tick that has begun: the hand follows when there is something to do
+    std::size_t armed = 0;
+    std::array<std::size_t, TimeWheel::kLevels> hands{};
+    std::array<std::array<std::size_t, TimeWheel::kSlots>, TimeWheel::kLevels> counts{};
+  };
+  [[nodiscard]] WheelView view_wheel();
 
   /// Any thread for what change() leaves alone.
   [[nodiscard]] const ShardOptions& options() const noexcept { return options_; }
@@ -194,6 +232,10 @@ class Shard final : private ShardHost,
   /// takes about 1 ms, and 100,000 sessions of a shard are through in 4 s.
   static constexpr std::size_t kRenegotiatedPerStep = 256;
   static constexpr Duration kRenegotiationStep = std::chrono::milliseconds{10};
+  /// Users or sessions looked at in one portion of PacedWork: about 0.2 ms.
+  static constexpr std::size_t kPortion = 512;
+  /// Slots of the user slab that a portion may pass where few are online: 256 KiB, 0.1 ms.
+  static constexpr std::size_t kPortionSlots = 4'096;
   /// Connections over the cap that are told so at one time; further ones are just closed.
   static constexpr std::size_t kBusySessionsMax = 256;
 
@@ -218,6 +260,7 @@ class Shard final : private ShardHost,
   void accept_some();
   void poll_handlers();
   void decide();
+  void do_paced_work();
   void hand_on_edges();
   void flush_mail();
   void sleep_until(const ShardCore::Next& next);
@@ -278,6 +321,7 @@ class Shard final : private ShardHost,
   bool stopping_ = false;
   std::vector<SessionPtr> closing_;
   int close_delays_ = 0;
+  std::deque<std::shared_ptr<PacedWork>> paced_work_;
   Departure departure_;
   std::uint32_t next_renegotiated_ = 0;  // slot of the slab
   Timer statistics_timer_;

@@ -103,20 +103,22 @@ Daemon::Answer Daemon::get(const std::string& target) const {
   return ask("GET", target);
 }
 
-Daemon::Answer Daemon::post(const std::string& target) const {
-  return ask("POST", target);
+Daemon::Answer Daemon::post(const std::string& target, const std::string& body) const {
+  return ask("POST", target, body);
 }
 
-Daemon::Answer Daemon::ask(const std::string& method, const std::string& target) const {
+Daemon::Answer Daemon::ask(const std::string& method, const std::string& target,
+                           const std::string& body) const {
   const std::string& path = http_access_.unix_socket;
   Client client = path.empty() ? Client(http_port_) : Client(path);
   client.send_text(method + " " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
-                   http_access_.fields + "Connection: close\r\n\r\n");
+                   http_access_.fields + "Connection: close\r\nContent-Length: " +
+                   std::to_string(body.size()) + "\r\n\r\n" + body);
   const std::string text = client.read_to_end();
   Answer answer;
   if (text.size() > 12) answer.status = std::stoi(text.substr(9, 3));
-  if (const auto body = text.find("\r\n\r\n"); body != std::string::npos) {
-    answer.body = text.substr(body + 4);
+  if (const auto end = text.find("\r\n\r\n"); end != std::string::npos) {
+    answer.body = text.substr(end + 4);
   }
   return answer;
 }

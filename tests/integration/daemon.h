@@ -79,8 +79,7 @@ class Daemon {
     std::string body;
   };
   [[nodiscard]] Answer get(const std::string& target) const;
-  /// A POST without a body.
-  Answer post(const std::string& target) const;
+  Answer post(const std::string& target, const std::string& body = {}) const;
   /// One value of /metrics, summed over the series whose line starts with `series`. Throws when
   /// there is none: a misspelt name must not look like a 0.
   [[nodiscard]] double metric(const std::string& series) const;
@@ -101,7 +100,8 @@ class Daemon {
   int wait();
 
  private:
-  [[nodiscard]] Answer ask(const std::string& method, const std::string& target) const;
+  [[nodiscard]] Answer ask(const std::string& method, const std::string& target,
+                           const std::string& body = {}) const;
   struct Files {
     std::string state_dir;
     std::string ports;

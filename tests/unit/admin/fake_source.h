@@ -22,6 +22,11 @@ class FakeSource : public StatusSource {
   std::vector<prometheus::MetricFamily> families;
   std::optional<UserReport> user = UserReport{"offline", {}, {}, {}};
   std::optional<KickReport> kick_report = KickReport{true, 1};
+  std::optional<std::vector<UserLine>> lines = std::vector<UserLine>{};
+  std::optional<UserPage> page = UserPage{};
+  bool knows_cursor = true;
+  std::optional<Explanation> explanation = Explanation{};
+  std::optional<WheelReport> wheel = WheelReport{1.0, {WheelReport::OfShard{}}};
   bool keep_users_waiting = false;  // callbacks are kept, and never called
 
   bool live() const override { return is_live; }
@@ -51,6 +56,30 @@ class FakeSource : public StatusSource {
     done(kick_report);
   }
 
+  void async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_ = std::move(uids);
+    }
+    done(lines);
+  }
+  bool async_list(std::string_view cursor, std::size_t limit, Callback<UserPage> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      listed_.emplace_back(cursor, limit);
+    }
+    if (knows_cursor) done(page);
+    return knows_cursor;
+  }
+  void async_explain(std::string uid, Callback<Explanation> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(std::move(uid));
+    }
+    done(explanation);
+  }
+  void async_wheel(Callback<WheelReport> done) override { done(wheel); }
+
   /// The uids that were to be kicked, decoded.
   std::vector<std::string> kicked() const {
     const std::lock_guard lock(mutex_);
@@ -60,6 +89,11 @@ class FakeSource : public StatusSource {
   std::vector<std::string> asked() const {
     const std::lock_guard lock(mutex_);
     return asked_;
+  }
+  /// Cursor and limit of each page asked for.
+  std::vector<std::pair<std::string, std::size_t>> listed() const {
+    const std::lock_guard lock(mutex_);
+    return listed_;
   }
   /// The callbacks that are kept. Call them after the server has stopped.
   std::vector<UserCallback> take_waiting() {
@@ -71,6 +105,7 @@ class FakeSource : public StatusSource {
   mutable std::mutex mutex_;
   std::vector<std::string> asked_;
   std::vector<std::string> kicked_;
+  std::vector<std::pair<std::string, std::size_t>> listed_;
   std::vector<UserCallback> waiting_;
 };
 

@@ -122,4 +122,10 @@ std::string post(std::string_view target, std::string_view fields) {
          std::string(fields) + "Content-Length: 0\r\n\r\n";
 }
 
+std::string post_with_body(std::string_view target, std::string_view body) {
+  return "POST " + std::string(target) +
+         " HTTP/1.1\r\nHost: localhost:7601\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + std::string(body);
+}
+
 }  // namespace pulsewheel

@@ -51,5 +51,7 @@ class RawClient {
 std::string get(std::string_view target);
 /// A POST request with Host, no body, and `fields` ("Name: value\r\n", or none).
 std::string post(std::string_view target, std::string_view fields = {});
+/// A POST request with `body`.
+std::string post_with_body(std::string_view target, std::string_view body);
 
 }  // namespace pulsewheel

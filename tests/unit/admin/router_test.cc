@@ -120,5 +120,17 @@ TEST_F(RouterDeathTest, RefusesASecondHandlerForOnePattern) {
   EXPECT_DEATH(add(http::verb::get, "/v1/users"), "broken invariant");
 }
 
+TEST(RouterBodyTest, MayBeAsLargeAsTheRouteSays) {
+  const auto nothing = [](const Request&, const Responder&) {};
+  Router router;
+  router.add(http::verb::post, "/v1/users:query", nothing, {.body_bytes_max = 1'000});
+  router.add(http::verb::get, "/v1/users", nothing);
+  EXPECT_EQ(router.body_bytes_max(http::verb::post, "/v1/users:query"), 1'000U);
+  EXPECT_EQ(router.body_bytes_max(http::verb::get, "/v1/users:query"), 0U);
+  EXPECT_EQ(router.body_bytes_max(http::verb::get, "/v1/users"), 0U);
+  EXPECT_EQ(router.body_bytes_max(http::verb::post, "no target"), 0U);
+  EXPECT_EQ(router.largest_body_bytes_max(), 1'000U);
+}
+
 }  // namespace
 }  // namespace pulsewheel
