@@ -6,6 +6,7 @@
 
 #include "daemon/base/check.h"
 #include "daemon/base/siphash.h"
+#include "daemon/core/user_holds.h"
 #include "daemon/core/user_table.h"
 
 namespace pulsewheel {
@@ -64,6 +65,16 @@ std::size_t lingering_count(const SessionGroup& group) noexcept {
 
 std::size_t lingering_count(const UserRecord& user) noexcept {
   return user.form == UserRecord::Form::kGroup ? lingering_count(*user.group) : 0;
+}
+
+/// Calls `visit` for the reference of each live session.
+template <class Visit>
+void for_each_live(const UserRecord& user, Visit visit) {
+  if (user.form == UserRecord::Form::kPlain) return visit(user.plain_ref());
+  if (user.form != UserRecord::Form::kGroup) return;
+  for (const SessionRecord& session : user.group->sessions) {
+    if (session.live()) visit(session.session);
+  }
 }
 
 SessionRecord* find_live(SessionGroup& group, SessionRef session) noexcept {
@@ -216,6 +227,7 @@ struct PresenceRegistry::Impl {
         wheel(the_wheel),
         clock(the_clock),
         table(opts.hash_seed, the_wheel),
+        holds(the_wheel, the_clock),
         last_id((opts.node_epoch << (kCountBits + kShardBits)) | opts.shard) {
     PULSEWHEEL_CHECK(options.shard < 1U << kShardBits);
   }
@@ -252,6 +264,16 @@ struct PresenceRegistry::Impl {
   void prolong(UserIndex index, MonoTime last_seen, MonoTime deadline);
   /// The group of an online user, with the deadline that is known of a plain session.
   SessionGroup& expand(UserIndex index);
+  /// Where the user's own time stands, at which sessions run out: still, while held.
+  [[nodiscard]] MonoTime time_of(UserIndex index, MonoTime now) const noexcept {
+    const UserHold* const hold = holds.find(index);
+    return hold != nullptr ? hold->since : now;
+  }
+  /// The deadline of a session that has ended, on the user's own time.
+  [[nodiscard]] MonoTime deadline_of_end(UserIndex index, const SessionEnd& end,
+                                         MonoTime now) const noexcept;
+  /// Lets a held user's time go on; the live ones are appended to `sessions`.
+  void release(UserHold& hold, MonoTime now, std::vector<SessionRef>& sessions);
   /// After each change of a group: its hook waits for the latest lingering deadline, or is idle
   /// when there is none; and a group of one plain session becomes just that.
   void settle(UserIndex index) noexcept;
@@ -267,6 +289,7 @@ struct PresenceRegistry::Impl {
   TimeWheel& wheel;
   const TickClock clock;
   UserTable table;
+  UserHolds holds;
   SessionId last_id;
   std::size_t online = 0;
   std::size_t lingering = 0;
@@ -294,11 +317,25 @@ void PresenceRegistry::Impl::mark_changed(UserIndex index) noexcept {
 
 MonoTime PresenceRegistry::Impl::deadline_of(UserIndex index) const noexcept {
   const UserRecord& user = table.at(index);
-  if (user.form != UserRecord::Form::kGroup) return tracked[index].plain_deadline;
-  MonoTime latest = MonoTime::min();
-  for (const SessionRecord& session : user.group->sessions)
-    latest = std::max(latest, session.deadline);
-  return latest;
+  MonoTime latest = tracked[index].plain_deadline;
+  if (user.form == UserRecord::Form::kGroup) {
+    latest = MonoTime::min();
+    for (const SessionRecord& session : user.group->sessions)
+      latest = std::max(latest, session.deadline);
+  }
+  const UserHold* const hold = holds.find(index);
+  return hold == nullptr ? latest : hold->until + std::max(latest - hold->since, Duration{0});
+}
+
+MonoTime PresenceRegistry::Impl::deadline_of_end(UserIndex index, const SessionEnd& end,
+                                                 MonoTime now) const noexcept {
+  const UserHold* const hold = holds.find(index);
+  if (hold == nullptr && !end.held_since) return end.deadline;
+  // Its shard may hear late of a hold, or of a release: what it knew when the session ended says
+  // what was left.
+  const MonoTime stood_still = end.held_since.value_or(hold != nullptr ? hold->since : now);
+  const Duration left = end.deadline - std::max(stood_still, end.last_packet);
+  return time_of(index, now) + std::max(left, Duration{0});
 }
 
 SessionGroup& PresenceRegistry::Impl::expand(UserIndex index) {
@@ -434,6 +471,7 @@ void PresenceRegistry::Impl::go_offline(UserIndex index, Ending ending, MonoTime
   user.last_seen = last_seen;
   user.has_edge = true;
   user.edge_reason = ending.reason;
+  holds.remove(index);
   table.set_offline(index);
   if (table.offline_users() > options.offline_users_max) table.forget(table.oldest_offline());
 }
@@ -481,7 +519,7 @@ void PresenceRegistry::Impl::settle(UserIndex index) noexcept {
   for (const SessionRecord& session : group.sessions) {
     if (!session.live() && (!latest || session.deadline > *latest)) latest = session.deadline;
   }
-  if (latest) {
+  if (latest && holds.find(index) == nullptr) {
     wheel.arm(group, clock.ceil(*latest));
   } else {
     wheel.cancel(group);
@@ -528,6 +566,7 @@ LoginDecision PresenceRegistry::login(const LoginRequest& request, MonoTime now,
     index = r.go_online(index, request.uid, std::move(session), now, edges);
   }
   r.last_id = decision.session_id;
+  if (const UserHold* const hold = r.holds.find(index)) decision.held_since = hold->since;
   decision.user = {index, r.table.at(index).generation, r.options.shard};
   return decision;
 }
@@ -596,13 +635,18 @@ bool PresenceRegistry::restore(const UserImage& user, std::span<const SessionIma
   return true;
 }
 
-bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatch& edges) {
+bool PresenceRegistry::end_session(const SessionEnd& reported, MonoTime now, EdgeBatch& edges) {
   Impl& r = *impl_;
-  const UserIndex index = end.user.index;
-  if (end.user.shard != r.options.shard || !r.table.holds(index, end.user.generation)) return false;
+  const UserRef ref = reported.user;
+  const UserIndex index = ref.index;
+  if (ref.shard != r.options.shard || !r.table.holds(index, ref.generation)) return false;
   const UserRecord& user = r.table.at(index);
-  if (!holds_live(user, end.session)) return false;
+  if (!holds_live(user, reported.session)) return false;
   r.reserve_change();
+  SessionEnd end = reported;
+  end.deadline = r.deadline_of_end(index, reported, now);
+  const bool held = r.holds.find(index) != nullptr;
+  const MonoTime users_now = r.time_of(index, now);
 
   // Shards read their clocks apart: a timeout may be reported before this shard's `now` has
   // reached the deadline. Nobody is early for that: the session waits for it like a closed one.
@@ -612,17 +656,17 @@ bool PresenceRegistry::end_session(const SessionEnd& end, MonoTime now, EdgeBatc
   // shard has done so already, but for others of the user that have run out it has not.
   const bool silent = end.reason == CloseReason::kTimeout;
   const bool has_deadline = silent || (r.options.linger && lingers(end.reason));
-  if (has_deadline && (end.deadline > now || !silent || lingering_count(user) > 0)) {
+  if (has_deadline && (held || end.deadline > now || !silent || lingering_count(user) > 0)) {
     r.linger(index, end);
     return true;
   }
   const Ending own{edge_reason_of(end.reason), has_deadline ? end.deadline : now};
-  if (const std::optional<Ending> last = ending_without(user, end.session, own, now)) {
+  if (const std::optional<Ending> last = ending_without(user, end.session, own, users_now)) {
     if (lingering_count(user) > 0) {
       // The same holds for those of the user who linger and have run out: until the wheel says so,
       // they may be back. The end that is final already waits with them, and gives the reason.
       SessionEnd final_end = end;
-      final_end.deadline = now;
+      final_end.deadline = users_now;
       r.linger(index, final_end);
       return true;
     }
@@ -659,18 +703,78 @@ bool PresenceRegistry::kick(std::string_view uid, MonoTime now, EdgeBatch& edges
   if (!r.is_online(index)) return false;
   const UserRecord& user = r.table.at(index);
   std::vector<SessionRef> ended;
-  if (user.form == UserRecord::Form::kPlain) {
-    ended.push_back(user.plain_ref());
-  } else {
-    for (const SessionRecord& session : user.group->sessions) {
-      if (session.live()) ended.push_back(session.session);
-    }
-  }
+  for_each_live(user, [&ended](SessionRef session) { ended.push_back(session); });
   live.reserve(live.size() + ended.size());
   r.go_offline(index, {EdgeReason::kKicked, now}, std::max(user.last_seen, last_packet), now,
                edges);
   live.insert(live.end(), ended.begin(), ended.end());
   return true;
+}
+
+PresenceRegistry::HoldVerdict PresenceRegistry::hold(std::string_view uid, MonoTime until,
+                                                     MonoTime now, std::vector<SessionRef>& live) {
+  Impl& r = *impl_;
+  const UserIndex index = r.table.find(uid);
+  if (!r.is_online(index)) return HoldVerdict::kNotOnline;
+  const bool is_new = r.holds.find(index) == nullptr;
+  if (is_new && r.holds.size() >= r.options.holds_max) return HoldVerdict::kTooMany;
+  r.reserve_change();
+  live.reserve(live.size() + live_count(r.table.at(index)));
+  r.holds.add(index, now, until);
+  for_each_live(r.table.at(index), [&live](SessionRef session) { live.push_back(session); });
+  r.settle(index);
+  r.mark_changed(index);
+  return HoldVerdict::kHeld;
+}
+
+std::optional<Duration> PresenceRegistry::release(std::string_view uid, MonoTime now,
+                                                  std::vector<SessionRef>& live) {
+  Impl& r = *impl_;
+  const UserIndex index = r.table.find(uid);
+  UserHold* const hold = index == kNobody ? nullptr : r.holds.find(index);
+  if (hold == nullptr) return std::nullopt;
+  const Duration held = now - hold->since;
+  r.release(*hold, now, live);
+  return held;
+}
+
+std::string_view PresenceRegistry::expire_hold(TimerHook& hook, MonoTime now,
+                                               std::vector<SessionRef>& live) {
+  UserHold& hold = owner_of<UserHold>(hook);
+  if (hold.until > now) {
+    impl_->holds.arm(hold);
+    return {};
+  }
+  const std::string_view uid = impl_->table.at(hold.user).uid();
+  try {
+    impl_->release(hold, now, live);
+  } catch (...) {
+    impl_->wheel.arm(hold, impl_->wheel.now());  // nobody else would come back to it
+    throw;
+  }
+  return uid;
+}
+
+/// Whoever has had time left when it stood still has as much left now; who had none goes now.
+void PresenceRegistry::Impl::release(UserHold& hold, MonoTime now,
+                                     std::vector<SessionRef>& sessions) {
+  const UserIndex index = hold.user;
+  const Duration held = now - hold.since;
+  reserve_change();
+  sessions.reserve(sessions.size() + live_count(table.at(index)));
+  UserRecord& user = table.at(index);
+  for_each_live(user, [&sessions](SessionRef session) { sessions.push_back(session); });
+  if (user.form == UserRecord::Form::kGroup) {
+    for (SessionRecord& session : user.group->sessions) {
+      session.deadline += held;  // of a live one until its shard says more
+      if (!session.live()) session.deadline = std::max(session.deadline, now);
+    }
+  } else if (options.track_deadlines) {
+    tracked[index].plain_deadline += held;
+  }
+  holds.remove(index);
+  settle(index);
+  mark_changed(index);
 }
 
 bool PresenceRegistry::shutdown(MonoTime now, std::size_t budget, EdgeBatch& edges) {
@@ -766,8 +870,12 @@ bool PresenceRegistry::list_users(std::uint32_t* cursor, std::size_t budget,
                        .deadline = user.plain.login_at,
                        .device = {}});
     } else if (user.form == UserRecord::Form::kGroup) {
-      for (const SessionRecord& session : user.group->sessions)
-        out.add_session(image_of(session));
+      const UserHold* const hold = r.holds.find(*cursor);
+      for (const SessionRecord& session : user.group->sessions) {
+        SessionImage image = image_of(session);
+        if (hold != nullptr && !session.live()) image.deadline += hold->until - hold->since;
+        out.add_session(image);
+      }
     }
   }
   return *cursor < r.table.slots();
@@ -782,6 +890,7 @@ UserView PresenceRegistry::find(std::string_view uid, MonoTime now) const {
     return view;
   }
   view = view_of(r.table.at(index));
+  if (const UserHold* hold = r.holds.find(index)) view.hold = {hold->since, hold->until};
   const bool from_before =
       view.state == PresenceState::kOffline && *view.since < r.options.run_began;
   if (from_before && now < r.options.unknown_until) {
@@ -812,6 +921,9 @@ std::size_t PresenceRegistry::offline_users() const noexcept {
 }
 std::size_t PresenceRegistry::lingering_users() const noexcept {
   return impl_->lingering;
+}
+std::size_t PresenceRegistry::held_users() const noexcept {
+  return impl_->holds.size();
 }
 std::size_t PresenceRegistry::live_sessions() const noexcept {
   return impl_->live;

@@ -45,8 +45,9 @@ struct SessionTouch {
 
 struct LoginDecision {
   LoginVerdict verdict = LoginVerdict::kAccepted;
-  UserRef user;              // valid when accepted
-  SessionId session_id = 0;  // valid when accepted
+  UserRef user;                          // valid when accepted
+  SessionId session_id = 0;              // valid when accepted
+  std::optional<MonoTime> held_since{};  // the user is held: the session is, too
   /// The live session with the same uid and device that this login takes over: to be told and
   /// closed. The registry has forgotten it already: whatever it still reports changes nothing.
   std::optional<SessionRef> taken_over;
@@ -58,7 +59,8 @@ struct SessionEnd {
   SessionRef session;
   CloseReason reason = CloseReason::kPeerClosed;
   MonoTime last_packet;
-  MonoTime deadline;  // last packet + its negotiated timeout
+  MonoTime deadline;                     // last packet + its negotiated timeout, without any hold
+  std::optional<MonoTime> held_since{};  // by what its shard knows
 };
 
 enum class PresenceState : std::uint8_t { kOffline, kOnline, kUnknown };
@@ -74,11 +76,18 @@ struct UserSession {
   MonoTime deadline;     // of a lingering session; of a live one as last touched, or the epoch
 };
 
+/// An operator has paused a user's expiry.
+struct HoldView {
+  MonoTime since;
+  MonoTime until;
+};
+
 struct UserView {
   PresenceState state = PresenceState::kOffline;
   std::optional<MonoTime> since;      // of the state; nullopt: no record
   std::optional<MonoTime> last_seen;  // the newest that is known here: ask live sessions, too
   std::optional<EdgeReason> reason;   // of the edge at `since`; nullopt: no edge is known
+  std::optional<HoldView> hold;       // then deadlines below are on the user's own time: see hold()
   std::vector<UserSession> sessions;
   std::optional<TimeWheel::Place> linger_place;  // where the hook of lingering sessions is filed
 };
@@ -110,6 +119,14 @@ struct ListedUser {
 /// `now` is the time at which the caller's round began and must not go back. last_seen is the
 /// newest proof of life that was reported here: logins and ends, not the keepalives in between.
 ///
+/// A user can be held: its own time stands still then, from hold() until release(), or until the
+/// hold's end, which every hold has. No session runs out meanwhile, live or lingering, whether
+/// packets come or not; one that had run out when the hold came and was not decided yet waits with
+/// nothing left. At the release each session has the time left that it had at the hold; its whole
+/// timeout where it has had a packet since, or logged in. Who ends for another reason ends as ever:
+/// a closed connection lingers with what it had left, and after a last logout or a kick the user is
+/// offline, and not held any more. Sessions that log in while the user is held are held, too.
+///
 /// Memory: at most 120 B for a user with a 16-byte uid, one live session and no device label,
 /// everything included (hash set, allocator overhead); allocated slots are reused, not returned.
 /// Where memory runs out std::bad_alloc is thrown and nothing has changed: refuse the login, or
@@ -133,6 +150,7 @@ class PresenceRegistry {
     /// Keep each online user's deadline, for a mirror: 24 B a user, and the sessions' shards have
     /// to touch(). Fixed.
     bool track_deadlines = false;
+    std::size_t holds_max = 10'000;  // users of this shard who are held: 100 B each. Fixed
   };
 
   /// `wheel` is the shard's: lingering users wait on it with hooks of kind kLinger; it must
@@ -187,6 +205,28 @@ class PresenceRegistry {
   bool kick(std::string_view uid, MonoTime now, EdgeBatch& edges, std::vector<SessionRef>& live,
             MonoTime last_packet = MonoTime::min());
 
+  // --- Holds ---
+
+  enum class HoldVerdict : std::uint8_t {
+    kHeld,       // from now on, or as before but with another end
+    kNotOnline,  // nothing that could be paused
+    kTooMany,    // Options::holds_max users are held already
+  };
+  /// Holds a user until `until`, which is after `now`. The live sessions are appended to `live`:
+  /// their shards have to pause them, from find()'s hold->since on. O(sessions of the user).
+  HoldVerdict hold(std::string_view uid, MonoTime until, MonoTime now,
+                   std::vector<SessionRef>& live);
+
+  /// Ends a hold. The live sessions are appended to `live`: their shards have to let them go on.
+  /// How long the user was held; nullopt: not held. O(sessions of the user).
+  std::optional<Duration> release(std::string_view uid, MonoTime now,
+                                  std::vector<SessionRef>& live);
+
+  /// The end of the hold that `hook` (kind kHold, just expired and taken off its list) belongs to
+  /// has come: release(). Returns the uid, which is valid until the next change. Never early: a
+  /// hook handed in before its time is armed again, and the uid is empty.
+  std::string_view expire_hold(TimerHook& hook, MonoTime now, std::vector<SessionRef>& live);
+
   /// Ends every user, with reason kShutdown: for a stop without a snapshot. Looks at `budget`
   /// slots a call; false while users are left.
   bool shutdown(MonoTime now, std::size_t budget, EdgeBatch& edges);
@@ -210,7 +250,8 @@ class PresenceRegistry {
   /// Whether take_deadlines() has something to say.
   [[nodiscard]] bool deadlines_changed() const noexcept;
 
-  /// Appends the users who are online and whose deadline is another than when it was last taken:
+  /// Appends the users who are online and whose deadline is another than when it was last taken (of
+  /// a held user: when it is at the latest):
   /// those of at most `budget` changes, oldest first. Several changes of a user count once, and
   /// who is offline by now is left out. False while changes are left.
   bool take_deadlines(std::size_t budget, DeadlineBatch& out);
@@ -234,6 +275,7 @@ class PresenceRegistry {
   [[nodiscard]] std::size_t online_users() const noexcept;
   [[nodiscard]] std::size_t offline_users() const noexcept;    // remembered
   [[nodiscard]] std::size_t lingering_users() const noexcept;  // online without a live session
+  [[nodiscard]] std::size_t held_users() const noexcept;
   [[nodiscard]] std::size_t live_sessions() const noexcept;
 
  private:

@@ -69,12 +69,21 @@ std::optional<NegotiatedTimeout> SessionFsm::on_policy_changed(const TimeoutPoli
   if (state_ != SessionState::kActive) return std::nullopt;
   const NegotiatedTimeout changed = negotiate(policy, wished_interval_ms_, jitter);
   if (changed.timeout_ms == timeout_ms_) return std::nullopt;
-  const MonoTime before = deadline();
+  const MonoTime before = unheld_deadline();
   timeout_ms_ = changed.timeout_ms;
   const MonoTime since_told = std::max(now, last_packet_) + timeout();
   const Duration grace = std::min(before, since_told) - (last_packet_ + timeout());
   grace_ms_ = to_wire_ms(std::chrono::ceil<milliseconds>(grace), 0);
   return changed;
+}
+
+void SessionFsm::release(MonoTime since, MonoTime now) noexcept {
+  using std::chrono::milliseconds;
+  if (!held_) return;
+  held_ = false;
+  const Duration left = unheld_deadline() - std::max(since, last_packet_);
+  const Duration grace = now + std::max(left, Duration{0}) - (last_packet_ + timeout());
+  grace_ms_ = to_wire_ms(std::chrono::ceil<milliseconds>(grace), 0);
 }
 
 }  // namespace pulsewheel

@@ -79,13 +79,25 @@ class SessionFsm {
   [[nodiscard]] std::optional<NegotiatedTimeout> on_policy_changed(const TimeoutPolicy& policy,
                                                                    std::uint32_t jitter,
                                                                    MonoTime now) noexcept;
+  /// The session's time stands still from `since` on, which its caller keeps: until release() there
+  /// is no deadline(). No effect on one that is held, or not active.
+  void hold() noexcept { held_ = state_ == SessionState::kActive; }
+  /// What was left at `since` is left now; or the whole timeout where a packet has come meanwhile.
+  /// No effect on a session that is not held.
+  void release(MonoTime since, MonoTime now) noexcept;
+  [[nodiscard]] bool held() const noexcept { return held_; }
   /// Idempotent.
   void close() noexcept { state_ = SessionState::kClosed; }
 
   [[nodiscard]] SessionState state() const noexcept { return state_; }
   /// When silence becomes final: the login deadline before login, last packet + timeout after; for
-  /// a timeout that was shortened since the last packet see on_policy_changed().
+  /// a timeout that was shortened since the last packet see on_policy_changed(). The end of all
+  /// time while held.
   [[nodiscard]] MonoTime deadline() const noexcept {
+    return held_ ? MonoTime::max() : unheld_deadline();
+  }
+  /// What the deadline would be without the hold that is under way.
+  [[nodiscard]] MonoTime unheld_deadline() const noexcept {
     return last_packet_ + timeout() + std::chrono::milliseconds{grace_ms_};
   }
   /// The last complete valid packet; the accept before login.
@@ -104,11 +116,13 @@ class SessionFsm {
     return state_ == SessionState::kClosed ? SessionStep::kNone : SessionStep::kNotAllowed;
   }
 
-  MonoTime last_packet_;        // the accept, until login
-  std::uint32_t timeout_ms_;    // the login timeout, until login
-  std::uint32_t grace_ms_ = 0;  // beyond the timeout, since it was shortened until the next packet
+  MonoTime last_packet_;      // the accept, until login
+  std::uint32_t timeout_ms_;  // the login timeout, until login
+  std::uint32_t grace_ms_ =
+      0;  // beyond the timeout until the next packet: it was shortened, or held
   std::uint32_t wished_interval_ms_ = 0;
   SessionState state_ = SessionState::kAwaitingLogin;
+  bool held_ = false;
 };
 
 static_assert(sizeof(SessionFsm) == 24);

@@ -19,7 +19,7 @@ class HookList;
 class TimeWheel;
 
 /// What a hook belongs to: whoever takes expired hooks off a list dispatches by it.
-enum class HookKind : std::uint8_t { kSession, kLinger, kTimer, kTest };
+enum class HookKind : std::uint8_t { kSession, kLinger, kHold, kTimer, kTest };
 
 /// One place in a circular list: of a hook, or the sentinel that stands for the list. Because of
 /// the sentinels a hook can leave whatever list it is in without knowing which one that is.

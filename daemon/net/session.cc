@@ -304,6 +304,7 @@ void Session::on_login_decided(const LoginDecision& decision, const LoginTerms& 
   if (decision.verdict != LoginVerdict::kAccepted) return refuse_login(decision.verdict);
   user_ = decision.user;
   fsm_.on_login_accepted(terms.login_at, terms.timeout);
+  if (decision.held_since) hold(*decision.held_since);
   file_deadline();
   shard_.counters.logins_accepted.add();
 
@@ -335,6 +336,31 @@ void Session::apply_timeouts() {
   send(std::span(bytes).first(size));
 }
 
+/// Without memory to remember it the session is not held: should it fall silent, its user stays
+/// online all the same, and only the connection is closed.
+void Session::hold(MonoTime since) {
+  if (fsm_.state() != SessionState::kActive) return;
+  try {
+    shard_.held_since.try_emplace(index_, since);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  fsm_.hold();
+}
+
+void Session::release(MonoTime now) noexcept {
+  if (!fsm_.held() || closed()) return;
+  fsm_.release(*held_since(), now);
+  shard_.held_since.erase(index_);
+  file_deadline();
+  shard_.touched.add(index_);
+}
+
+std::optional<MonoTime> Session::held_since() const noexcept {
+  if (!fsm_.held()) return std::nullopt;
+  return shard_.held_since.find(index_)->second;
+}
+
 void Session::refuse_login(LoginVerdict verdict) {
   shard_.counters.logins_refused.add();
   fail(verdict == LoginVerdict::kTooManySessions ? proto::ErrorCode::kTooManySessions
@@ -360,7 +386,7 @@ void Session::postpone_deadline() noexcept {
 
 std::optional<SessionTouch> Session::touch() const noexcept {
   if (fsm_.state() != SessionState::kActive) return std::nullopt;
-  return SessionTouch{user_, ref(), fsm_.last_packet(), fsm_.deadline()};
+  return SessionTouch{user_, ref(), fsm_.last_packet(), fsm_.unheld_deadline()};
 }
 
 // --- The end ------------------------------------------------------------------------------------
@@ -435,7 +461,9 @@ void Session::end(CloseReason reason) {
 /// the next tick tries again, whatever becomes of the connection meanwhile.
 void Session::report_end() noexcept {
   try {
-    shard_.host.session_ended({user_, ref(), close_reason_, fsm_.last_packet(), fsm_.deadline()});
+    shard_.host.session_ended(
+        {user_, ref(), close_reason_, fsm_.last_packet(), fsm_.unheld_deadline(), held_since()});
+    if (fsm_.held()) shard_.held_since.erase(index_);
     keep_for_report(false);
   } catch (const std::bad_alloc&) {
     keep_for_report(true);

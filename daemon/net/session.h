@@ -66,6 +66,13 @@ class Session final : private TimerHook {
   /// Costs a send (2 us, most of it in the kernel): over many sessions, in portions.
   void apply_timeouts();
 
+  /// The user's time stands still from `since` on: no silence is final until release(). No effect
+  /// on a session that is not logged in.
+  void hold(MonoTime since);
+  /// Goes on with the time that was left: see SessionFsm::release(). No effect on one that is not
+  /// held.
+  void release(MonoTime now) noexcept;
+
   /// The wheel says that the deadline is reached. Declares the session silent, unless unread
   /// bytes lie in its socket: then they are read first and the next tick decides. Or cuts off a
   /// slow consumer, unless its socket takes something at last.
@@ -158,6 +165,7 @@ class Session final : private TimerHook {
   [[nodiscard]] MonoTime next_deadline() const noexcept;
   void file_deadline() noexcept;
   void postpone_deadline() noexcept;
+  [[nodiscard]] std::optional<MonoTime> held_since() const noexcept;
 
   void send(std::span<const std::byte> bytes);
   std::optional<std::size_t> write_some(std::span<const std::byte> bytes) noexcept;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "daemon/base/counters.h"
@@ -149,6 +150,7 @@ struct ShardContext {
   SessionHost& host;
   std::minstd_rand jitter;
   TouchedSessions touched{};
+  std::unordered_map<std::uint32_t, MonoTime> held_since{};  // of sessions that are held, by slot
   MonoTime round_began{};  // of the loop round that runs; the epoch: no round is open
 
   /// The time, for a packet that has just been read. Opens the round when nothing has yet.

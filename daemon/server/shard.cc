@@ -321,6 +321,7 @@ void Shard::update_user_gauges() {
   counters_.users_online.set(static_cast<std::int64_t>(registry.online_users()));
   counters_.users_lingering.set(static_cast<std::int64_t>(registry.lingering_users()));
   counters_.users_offline.set(static_cast<std::int64_t>(registry.offline_users()));
+  counters_.users_held.set(static_cast<std::int64_t>(registry.held_users()));
 }
 
 // --- Sessions and users -------------------------------------------------------------------------
@@ -354,17 +355,44 @@ void Shard::on_dismissed(const DismissMail& mail) {
                    mail.reason);
 }
 
+void Shard::on_hold(const HoldMail& mail) {
+  Session* const session = slab_.find(mail.session);
+  if (session == nullptr) return;
+  if (mail.since) {
+    session->hold(*mail.since);
+  } else {
+    session->release(MonoClock::now());
+  }
+}
+
+void Shard::on_hold_over(std::string_view uid, MonoTime /*now*/) {
+  log::info("hold", {{"uid", log::Uid{uid}}}, "the hold is over");
+}
+
 UserView Shard::find_user(std::string_view uid) {
   return core_.find_user(uid, MonoClock::now());
 }
 
 bool Shard::list_online(std::uint32_t* cursor, std::size_t users,
                         std::vector<ListedUser>& out) const {
-  return core_.list_users(cursor, kPortionSlots, std::min(users, kPortion), out);
+  return core_.list_online(cursor, kPortionSlots, std::min(users, kPortion), out);
 }
 
 std::optional<std::size_t> Shard::kick_user(std::string_view uid, MonoTime last_packet) {
   return core_.kick(uid, MonoClock::now(), last_packet);
+}
+
+Shard::HoldOutcome Shard::hold_user(std::string_view uid, Duration length) {
+  const MonoTime now = MonoClock::now();
+  HoldOutcome outcome{.verdict = core_.hold(uid, now + length, now), .hold = {}};
+  if (outcome.verdict == PresenceRegistry::HoldVerdict::kHeld) {
+    outcome.hold = *core_.find_user(uid, now).hold;
+  }
+  return outcome;
+}
+
+std::optional<Duration> Shard::release_user(std::string_view uid) {
+  return core_.release(uid, MonoClock::now());
 }
 
 bool Shard::report_offline(std::string_view uid) {
@@ -491,7 +519,8 @@ void Shard::read_sessions(std::span<LiveSession> sessions) {
     if (session == nullptr) continue;
     wanted.last_packet = session->fsm().last_packet();
     wanted.timeout = session->fsm().timeout();
-    wanted.deadline = session->fsm().deadline();
+    wanted.deadline = session->fsm().unheld_deadline();
+    wanted.held = session->fsm().held();
     wanted.found = true;
   }
 }

@@ -64,6 +64,7 @@ struct ShardCounters {
   Gauge users_online;
   Gauge users_lingering;
   Gauge users_offline;  // remembered
+  Gauge users_held;     // their expiry is paused
   Gauge timers_armed;   // on the wheel: deadlines of sessions and users, and service timers
 };
 
@@ -173,6 +174,14 @@ class Shard final : private ShardHost,
   /// Ends all sessions of a user whose home is here, with reason `kicked`. How many of them were
   /// connected; nullopt: not online. `last_packet`: the newest one that the caller knows of.
   std::optional<std::size_t> kick_user(std::string_view uid, MonoTime last_packet);
+  /// Pauses the expiry of a user whose home is here for `length`. What holds then.
+  struct HoldOutcome {
+    PresenceRegistry::HoldVerdict verdict;
+    HoldView hold;  // kHeld
+  };
+  HoldOutcome hold_user(std::string_view uid, Duration length);
+  /// Lets it go on. How long the user was held; nullopt: not held.
+  std::optional<Duration> release_user(std::string_view uid);
   /// A user whose home is here went offline in the ring in Redis: see ShardCore.
   bool report_offline(std::string_view uid);
   /// Takes back users whose home is here: see PresenceRegistry::restore(). How many.
@@ -195,6 +204,7 @@ class Shard final : private ShardHost,
     Duration timeout;
     MonoTime deadline;
     bool found = false;
+    bool held = false;  // its shard has heard of it; `deadline` is without the hold, then
   };
   void read_sessions(std::span<LiveSession> sessions);
 
@@ -279,6 +289,8 @@ class Shard final : private ShardHost,
   void on_session_due(TimerHook& hook, MonoTime now) override;
   [[nodiscard]] bool on_login_answer(const LoginAnswerMail& mail) override;
   void on_dismissed(const DismissMail& mail) override;
+  void on_hold(const HoldMail& mail) override;
+  void on_hold_over(std::string_view uid, MonoTime now) override;
   [[nodiscard]] UnreadMax unread_max() const noexcept override;
   void on_stall(Duration late) override;
   void on_touches_due() override;

@@ -129,10 +129,24 @@ void ShardCore::dispatch(TimerHook& hook) {
       return due_at(options_.clock.begin_of(hook.deadline())).lingering.push_back(hook);
     case HookKind::kTimer:
       return timers_.fire(hook, began_);
+    case HookKind::kHold:
+      return end_hold(hook);
     case HookKind::kTest:
       break;
   }
   PULSEWHEEL_CHECK(!"a hook of this kind on a shard's wheel");
+}
+
+/// Without memory for the news nothing has changed, and the next round tries again.
+void ShardCore::end_hold(TimerHook& hook) {
+  std::vector<SessionRef> live;
+  try {
+    const std::string_view uid = registry_.expire_hold(hook, began_, live);
+    if (!uid.empty()) host_.on_hold_over(uid, began_);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  tell_hold(live, std::nullopt);
 }
 
 ShardCore::Due& ShardCore::due_at(MonoTime deadline) noexcept {
@@ -265,6 +279,10 @@ void ShardCore::on_mail(DismissMail& mail, MonoTime /*now*/) {
   host_.on_dismissed(mail);
 }
 
+void ShardCore::on_mail(HoldMail& mail, MonoTime /*now*/) {
+  host_.on_hold(mail);
+}
+
 void ShardCore::on_mail(FenceMail& mail, MonoTime /*now*/) {
   fences_asked_.push_back(mail.asker);
 }
@@ -303,6 +321,25 @@ std::optional<std::size_t> ShardCore::kick(std::string_view uid, MonoTime now,
   for (const SessionRef& session : live)
     send_mail(session.shard, DismissMail{session, CloseReason::kKicked});
   return live.size();
+}
+
+PresenceRegistry::HoldVerdict ShardCore::hold(std::string_view uid, MonoTime until, MonoTime now) {
+  std::vector<SessionRef> live;
+  const auto verdict = registry_.hold(uid, until, now, live);
+  if (!live.empty()) tell_hold(live, registry_.find(uid, now).hold->since);
+  return verdict;
+}
+
+std::optional<Duration> ShardCore::release(std::string_view uid, MonoTime now) {
+  std::vector<SessionRef> live;
+  const auto held = registry_.release(uid, now, live);
+  tell_hold(live, std::nullopt);
+  return held;
+}
+
+void ShardCore::tell_hold(const std::vector<SessionRef>& sessions, std::optional<MonoTime> since) {
+  for (const SessionRef& session : sessions)
+    send_mail(session.shard, HoldMail{session, since});
 }
 
 bool ShardCore::report_offline(std::string_view uid, MonoTime now) {

@@ -33,6 +33,8 @@ class ShardHost {
   [[nodiscard]] virtual bool on_login_answer(const LoginAnswerMail& mail) = 0;
   /// Tell the client, if it is still there, and close.
   virtual void on_dismissed(const DismissMail& mail) = 0;
+  /// Pause the deadline of that session, if it is still there, or let it go on.
+  virtual void on_hold(const HoldMail& mail) = 0;
 
   /// Bounds on what may lie unread in this moment.
   struct UnreadMax {
@@ -40,6 +42,9 @@ class ShardHost {
     std::size_t handlers = 0;  // handlers that one event on every descriptor makes
   };
   [[nodiscard]] virtual UnreadMax unread_max() const noexcept = 0;
+
+  /// A user's hold has come to its own end.
+  virtual void on_hold_over(std::string_view uid, MonoTime now) = 0;
 
   /// A round began `late` after it had to. Nobody expires until everything has been read once.
   virtual void on_stall(Duration late) = 0;
@@ -148,14 +153,18 @@ class ShardCore {
     return registry_.find(uid, now);
   }
   /// See PresenceRegistry::list_online().
-  bool list_users(std::uint32_t* cursor, std::size_t slots, std::size_t users,
-                  std::vector<ListedUser>& out) const {
+  bool list_online(std::uint32_t* cursor, std::size_t slots, std::size_t users,
+                   std::vector<ListedUser>& out) const {
     return registry_.list_online(cursor, slots, users, out);
   }
   /// Ends all sessions of a user. How many of them were connected; nullopt: not online.
   /// `last_packet`: as in PresenceRegistry::kick().
   std::optional<std::size_t> kick(std::string_view uid, MonoTime now,
                                   MonoTime last_packet = MonoTime::min());
+  /// Pauses a user's expiry until `until`: see PresenceRegistry::hold().
+  PresenceRegistry::HoldVerdict hold(std::string_view uid, MonoTime until, MonoTime now);
+  /// How long the user was held; nullopt: not held.
+  std::optional<Duration> release(std::string_view uid, MonoTime now);
   /// A user whom no node held went offline, in the ring in Redis: an edge, with reason `timeout`
   /// and without a last_seen. False, and no edge: the user is online here, and stays. Requires a
   /// uid as in LoginRequest.
@@ -229,14 +238,17 @@ class ShardCore {
   void sort_in(HookList& expired);
   [[nodiscard]] TimerHook* next_expired() noexcept;
   void dispatch(TimerHook& hook);
+  void end_hold(TimerHook& hook);
 
   void on_mail(LoginMail& mail, MonoTime now);
   void on_mail(LoginAnswerMail& mail, MonoTime now);
   void on_mail(EndMail& mail, MonoTime now);
   void on_mail(TouchMail& mail, MonoTime now);
   void on_mail(DismissMail& mail, MonoTime now);
+  void on_mail(HoldMail& mail, MonoTime now);
   void on_mail(FenceMail& mail, MonoTime now);
   void on_mail(FenceAnswerMail& mail, MonoTime now);
+  void tell_hold(const std::vector<SessionRef>& sessions, std::optional<MonoTime> since);
   [[nodiscard]] LoginDecision decide(const LoginMail& mail, MonoTime now);
   template <class M>
   void send_mail(ShardIndex to, M mail) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,6 +44,13 @@ struct DismissMail {
   CloseReason reason = CloseReason::kTakenOver;
 };
 
+/// To the session's shard: the user's time stands still from `since` on, or goes on. Behind the
+/// LoginAnswerMail, in the same order.
+struct HoldMail {
+  SessionRef session;
+  std::optional<MonoTime> since;  // nullopt: released
+};
+
 /// To every shard, from one on which somebody's deadline has come: accept who is waiting and read
 /// what your sockets hold, then answer. The logins found leave for their home shards first.
 struct FenceMail {
@@ -51,8 +59,8 @@ struct FenceMail {
 
 struct FenceAnswerMail {};
 
-using Mail = std::variant<LoginMail, LoginAnswerMail, EndMail, TouchMail, DismissMail, FenceMail,
-                          FenceAnswerMail>;
+using Mail = std::variant<LoginMail, LoginAnswerMail, EndMail, TouchMail, DismissMail, HoldMail,
+                          FenceMail, FenceAnswerMail>;
 using MailBatch = std::vector<Mail>;
 
 }  // namespace pulsewheel

@@ -48,7 +48,7 @@ std::size_t fill_in(Part& part) {
         part.live[session.session.shard][next[session.session.shard]++];
     if (live.found) {
       session.last_packet = live.last_packet;
-      session.deadline = live.deadline;
+      session.deadline = live.held ? MonoClock::now() + live.timeout : live.deadline;
     } else {
       ++gone;
     }

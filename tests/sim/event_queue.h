@@ -25,6 +25,7 @@ enum class EventKind : std::uint8_t {
   kStart,        // the node starts again
   kStall,        // from here on: what befalls the whole node from outside
   kKick,
+  kHold,
   kStorm,
   kReload,
   kRestart,

@@ -52,12 +52,12 @@ void show_result(const Simulation& simulation, const Profile& profile, std::uint
             << std::chrono::duration_cast<minutes>(simulation.virtual_time()).count()
             << " min; online " << t.online << ", offline: timeout " << offline(EdgeReason::kTimeout)
             << ", logout " << offline(EdgeReason::kLogout) << ", disconnect "
-            << offline(EdgeReason::kDisconnect) << ", kicked " << offline(EdgeReason::kKicked)
-            << ", shutdown " << offline(EdgeReason::kShutdown) << "; takeovers " << t.takeovers
-            << ", settings " << t.settings << ", deadlines " << t.deadlines << ", refused "
-            << t.refused << ", reprieves " << t.reprieves << ", fences " << t.fences << ", stalls "
-            << t.stalls << ", crashes " << t.crashes << ", stops " << t.clean_stops << ", checks "
-            << t.checks_at_rest << ", latest "
+            << offline(EdgeReason::kDisconnect) << ", holds " << t.holds << ", kicked "
+            << offline(EdgeReason::kKicked) << ", shutdown " << offline(EdgeReason::kShutdown)
+            << "; takeovers " << t.takeovers << ", settings " << t.settings << ", deadlines "
+            << t.deadlines << ", refused " << t.refused << ", reprieves " << t.reprieves
+            << ", fences " << t.fences << ", stalls " << t.stalls << ", crashes " << t.crashes
+            << ", stops " << t.clean_stops << ", checks " << t.checks_at_rest << ", latest "
             << std::chrono::duration_cast<microseconds>(simulation.worst_lateness()).count()
             << " us" << std::endl;
 }

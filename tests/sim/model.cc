@@ -118,6 +118,22 @@ bool Model::on_timeouts(Witness& w, const Timeouts& timeouts, MonoTime now) {
   return true;
 }
 
+void Model::on_session_held(Witness& w, MonoTime since, MonoTime now) {
+  trace_.note(now, "its time stands still", w.user, w.number);
+  w.held_since = since;
+}
+
+void Model::on_session_released(Witness& w, MonoTime now) {
+  trace_.note(now, "its time goes on", w.user, w.number);
+  if (!w.held_since) fail("a session was released that was not held", w.user);
+  const Duration left = w.deadline - std::max(*w.held_since, w.last_read);
+  const Duration after_packet = now + std::max(left, Duration{0}) - w.last_read;
+  w.deadline =
+      w.last_read + std::max<Duration>(w.timeout, std::chrono::ceil<milliseconds>(after_packet));
+  w.changed = now;
+  w.held_since.reset();
+}
+
 void Model::on_session_ended(Witness& w, CloseReason reason, MonoTime began,
                              std::optional<MonoTime> oldest_unread, MonoTime now) {
   trace_.note(now, "session ends, reason", w.user, w.number, static_cast<int>(reason));
@@ -127,6 +143,7 @@ void Model::on_session_ended(Witness& w, CloseReason reason, MonoTime began,
   if (!w.submitted) stop_waiting(w);
   if (reason != CloseReason::kTimeout) return;
   if (!w.active) fail("a session that is not logged in was declared silent", w.user);
+  if (w.held_since) fail("a held session was declared silent", w.user);
   if (w.deadline > began) fail("a session was declared silent early", w.user);
   if (oldest_unread && *oldest_unread <= began) {
     fail("a session was declared silent while a packet of " + to_text(*oldest_unread) +
@@ -223,6 +240,14 @@ void Model::on_login_decided(SessionRef session, const LoginDecision& decision, 
   deciding_ = w.user;
 }
 
+/// When a session that ended runs out, on the user's own time: its shard may not have heard yet of
+/// a hold, or of a release.
+MonoTime Model::due_of(const User& user, const Witness& w, MonoTime now) {
+  if (!w.held_since && !user.held_since) return w.deadline;
+  const MonoTime stood_still = w.held_since ? *w.held_since : *user.held_since;
+  return user.now(now) + std::max<Duration>(w.deadline - std::max(stood_still, w.last_read), {});
+}
+
 void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
   Witness& w = witness_of(end.session);
   User& user = users_[w.user];
@@ -234,6 +259,7 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
   if (end.last_packet != w.last_read || end.deadline != w.deadline) {
     fail("an end was reported with the wrong last packet or deadline", w.user);
   }
+  if (end.held_since != w.held_since) fail("an end was reported with the wrong hold", w.user);
   by_ref_.erase(key_of(end.session));
   if (w.at_home == Witness::AtHome::kLive) {
     --live_;
@@ -241,13 +267,14 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
     w.ending = edge_reason(w.reason);
     w.end_number = ++ends_;
     w.final = is_final(w.reason, profile_.linger);
-    w.due = w.final ? now : w.deadline;
+    w.due = w.final ? now : due_of(user, w, now);
     user.last_seen = std::max(user.last_seen, w.last_read);
     const bool alive = std::any_of(user.sessions.begin(), user.sessions.end(), [&](auto* s) {
-      return s->at_home == Witness::AtHome::kLive || s->due > now;
+      return s->at_home == Witness::AtHome::kLive || (s != &w && s->due > user.now(now));
     });
     // Whether the others have run out for good, the fence has to say.
-    user.must_leave = w.final && !alive && user.sessions.size() == 1;
+    user.may_leave = w.final && !alive;
+    user.must_leave = user.may_leave && user.sessions.size() == 1;
     if (w.final && alive) forget(user, w);
   }
   deciding_ = w.user;
@@ -285,12 +312,61 @@ void Model::on_kick(std::uint32_t number, std::optional<std::size_t> live, MonoT
   deciding_ = kicked_ = number;
 }
 
+void Model::on_hold(std::uint32_t number, PresenceRegistry::HoldVerdict verdict, MonoTime until,
+                    MonoTime now) {
+  User& user = users_[number];
+  trace_.note(now, "hold", number, Trace::kNobody);
+  const bool held = verdict == PresenceRegistry::HoldVerdict::kHeld;
+  if (held != user.online) fail("a hold found the wrong state", number);
+  if (!held) return;
+  user.held_since = now;
+  user.held_until = until;
+}
+
+void Model::on_release(std::uint32_t number, std::optional<Duration> held, MonoTime now) {
+  User& user = users_[number];
+  trace_.note(now, "release", number, Trace::kNobody);
+  if (!user.held_since || held != now - *user.held_since) {
+    fail("a release found the wrong hold", number);
+  }
+  go_on(user, now);
+}
+
+void Model::on_hold_over(std::uint32_t number, MonoTime now) {
+  User& user = users_[number];
+  trace_.note(now, "the hold is over", number, Trace::kNobody);
+  if (!user.held_since) fail("a hold was over that there was not", number);
+  if (now < user.held_until) fail("a hold was over early", number);
+  if (last_rest_ >= tick_of(user.held_until)) fail("a hold was over late", number);
+  go_on(user, now);
+}
+
+/// Whoever is running out, or known to, has as much left as when it stood still.
+void Model::go_on(User& user, MonoTime now) {
+  const Duration held = now - *user.held_since;
+  for (Witness* w : user.sessions) {
+    if (w->at_home == Witness::AtHome::kLive) {
+      w->told += held;
+    } else {
+      w->due = std::max(w->due + held, now);
+    }
+  }
+  user.held_since.reset();
+}
+
 void Model::after_decision(MonoTime now) {
   if (deciding_ == Trace::kNobody) return;
   User& user = users_[deciding_];
   trace_.note(now, "decided", deciding_, Trace::kNobody);
   if (user.came_online) fail("a login made no online edge", deciding_);
   if (user.must_leave) fail("an end that is final made no offline edge", deciding_);
+  // The end that is final waits with others of a held user, whose time stands still.
+  if (user.may_leave && user.held_since) {
+    for (Witness* w : user.sessions) {
+      if (w->final) w->due = std::min(w->due, *user.held_since);
+    }
+  }
+  user.may_leave = false;
   deciding_ = kicked_ = Trace::kNobody;
 }
 
@@ -314,6 +390,7 @@ void Model::on_edge(const Edge& edge) {
     forget_all(user);
   }
   user.online = online;
+  user.held_since.reset();
   user.since = edge.at;
   user.mirrored = MonoTime::min();
   user.came_online = user.must_leave = false;
@@ -335,6 +412,7 @@ void Model::check_offline(const User& user, const Edge& edge, std::uint32_t numb
     if (!shutting_down_) fail("reason shutdown without one", number);
     return;
   }
+  if (user.held_since && !user.may_leave) fail("a held user ran out", number);
   const Witness* last = nullptr;
   MonoTime last_silence = MonoTime::min();
   for (const Witness* session : user.sessions) {
@@ -406,6 +484,7 @@ void Model::on_gone(MonoTime now) {
     while (!user.waiting.empty())
       stop_waiting(*user.waiting.back());
     user.online = false;
+    user.held_since.reset();
     user.last_seen = MonoTime::min();
   }
   for (const auto& [key, w] : by_ref_)
@@ -419,6 +498,7 @@ void Model::on_gone(MonoTime now) {
 
 bool Model::online(std::uint32_t number, MonoTime now) const {
   const auto& sessions = users_[number].sessions;
+  if (users_[number].held_since) return !sessions.empty();
   return std::any_of(sessions.begin(), sessions.end(), [&](const Witness* s) {
     return s->at_home == Witness::AtHome::kLive || tick_of(s->due) > now;
   });
@@ -434,6 +514,9 @@ void Model::check_user(std::uint32_t number, const UserView& view, MonoTime now)
   if (view.since && *view.since != user.since) {
     fail("the registry says since " + to_text(*view.since), number);
   }
+  if (view.hold.has_value() != user.held_since.has_value()) {
+    fail("the registry does not know of a hold, or of its end", number);
+  }
   if (view.last_seen && *view.last_seen != user.last_seen) {
     fail("the registry says last_seen " + to_text(*view.last_seen), number);
   }
@@ -442,7 +525,8 @@ void Model::check_user(std::uint32_t number, const UserView& view, MonoTime now)
     if (w->at_home != Witness::AtHome::kLive) continue;
     ++live;
     if (w->ended || !w->active) fail("a session lives at home only", number);
-    if (tick_of(w->deadline) <= now) fail("a silent session is kept", number);
+    if (w->held_since != user.held_since) fail("a session does not know of a hold", number);
+    if (!w->held_since && tick_of(w->deadline) <= now) fail("a silent session is kept", number);
     const bool settled = w->changed + 2 * profile_.tick < now;
     if (profile_.track_deadlines && settled && w->told != w->deadline) {
       fail("the home does not know the deadline " + to_text(w->deadline), number);
@@ -458,6 +542,11 @@ void Model::check_user(std::uint32_t number, const UserView& view, MonoTime now)
 
 /// What has run out beside a live session may be forgotten or not.
 void Model::check_mirror(const User& user, std::uint32_t number, MonoTime now) const {
+  if (user.held_since) {
+    if (user.mirrored < user.held_until)
+      fail("a mirror knows an end before that of a hold", number);
+    return;
+  }
   MonoTime latest = MonoTime::min();
   MonoTime latest_ever = MonoTime::min();
   for (const Witness* w : user.sessions) {

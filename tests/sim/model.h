@@ -44,6 +44,7 @@ struct Witness {
   Duration timeout{0};                            // submitted: what holds
   MonoTime deadline{};                            // submitted: when silence is final
   MonoTime changed{};                             // submitted: when that was last another
+  std::optional<MonoTime> held_since;             // active: its shard knows that its time stands
   MonoTime told{};                                // submitted: the deadline that the home knows
 
   AtHome at_home = AtHome::kUnknown;
@@ -67,7 +68,10 @@ struct Witness {
 ///    the node, as fast as its latencies and stalls let it, comes to rest; and within
 ///    Profile::lateness_max of the tick and of the last stall.
 /// 4. Reason, due time and last_seen of each edge are right.
-/// 5. Whenever the node is at rest, what the registry says of each user is so, and a mirror that is
+/// 5. A held user runs out for no reason, and has after the hold what was left when it began (all
+/// of
+///    it after a packet); a hold ends at its time.
+/// 6. Whenever the node is at rest, what the registry says of each user is so, and a mirror that is
 ///    told edges and deadlines knows them, at most two ticks old.
 ///
 /// Each fact costs O(sessions of the user) at most. Throws Violation.
@@ -85,6 +89,9 @@ class Model {
   /// The shard applies other timeouts to a session whose login is answered. Whether that changes
   /// what holds.
   bool on_timeouts(Witness& w, const Timeouts& timeouts, MonoTime now);
+  /// The shard hears that the time of a session whose login is answered stands still, or goes on.
+  void on_session_held(Witness& w, MonoTime since, MonoTime now);
+  void on_session_released(Witness& w, MonoTime now);
   /// `began`: the round in which the shard decided that. `oldest_unread`: the arrival of the first
   /// packet that was not read.
   void on_session_ended(Witness& w, CloseReason reason, MonoTime began,
@@ -100,6 +107,11 @@ class Model {
   void on_end_delivered(const SessionEnd& end, MonoTime now);
   void on_touch_delivered(const SessionTouch& touch, MonoTime now);
   void on_kick(std::uint32_t user, std::optional<std::size_t> live, MonoTime now);
+  void on_hold(std::uint32_t user, PresenceRegistry::HoldVerdict verdict, MonoTime until,
+               MonoTime now);
+  void on_release(std::uint32_t user, std::optional<Duration> held, MonoTime now);
+  /// A hold has ended by itself.
+  void on_hold_over(std::uint32_t user, MonoTime now);
   void on_edge(const Edge& edge);
   /// A mirror of the edges hears until when a user stays online.
   void on_deadline_told(const UserDeadline& told);
@@ -131,17 +143,25 @@ class Model {
     bool online = false;
     bool came_online = false;  // by a login just decided; the edge is due
     bool must_leave = false;   // by an end just decided; the edge is due
+    bool may_leave = false;    // by an end just decided that is final
     SessionId last_id = 0;
     MonoTime last_seen = MonoTime::min();
     MonoTime since{};                     // of the state
     MonoTime mirrored = MonoTime::min();  // the deadline that a mirror knows
-    std::vector<Witness*> sessions;       // live or running out
-    std::vector<Witness*> waiting;        // LOGINs that have arrived and are not decided
+    std::optional<MonoTime> held_since;
+    MonoTime held_until{};  // held
+
+    /// On the user's own time.
+    [[nodiscard]] MonoTime now(MonoTime world) const { return held_since.value_or(world); }
+    std::vector<Witness*> sessions;  // live or running out
+    std::vector<Witness*> waiting;   // LOGINs that have arrived and are not decided
   };
 
   [[nodiscard]] MonoTime tick_of(MonoTime deadline) const noexcept;
   [[nodiscard]] Witness& witness_of(SessionRef session) const;
   void stop_waiting(Witness& w) noexcept;
+  [[nodiscard]] static MonoTime due_of(const User& user, const Witness& w, MonoTime now);
+  void go_on(User& user, MonoTime now);
   void forget(User& user, Witness& w);
   void forget_all(User& user);
   void release(Witness& w);

@@ -80,8 +80,10 @@ struct Profile {
   unsigned speechless = 5;      // of a thousand connections: no LOGIN follows
   Span away{milliseconds{10}, minutes{2}};  // between two connections
   Duration kick_every{0};                   // on average; 0: never
-  Duration storm_every{0};                  // all connections are cut at once, and come back
-  Duration reload_every{0};                 // the operator sets other timeouts
+  Duration hold_every{0};                   // the operator pauses a user's expiry, or lets it go on
+  Span hold{milliseconds{100}, minutes{3}};
+  Duration storm_every{0};   // all connections are cut at once, and come back
+  Duration reload_every{0};  // the operator sets other timeouts
   Duration restart_every{0};
   unsigned crashes = 500;  // of a thousand restarts
 

@@ -21,6 +21,7 @@ enum class Sabotage : std::uint8_t {
   kForgottenEnd,         // reports no end for a session that closed while its login was decided
   kForgottenTouch,       // does not tell home shards of packets, for whoever mirrors deadlines
   kDoubleLogin,          // submits a LOGIN twice
+  kForgottenRest,        // a held session forgets what it had left
 };
 
 struct SabotageName {
@@ -41,6 +42,7 @@ inline constexpr std::array kSabotageNames{
     SabotageName{Sabotage::kForgottenEnd, "forgotten-end"},
     SabotageName{Sabotage::kForgottenTouch, "forgotten-touch"},
     SabotageName{Sabotage::kDoubleLogin, "double-login"},
+    SabotageName{Sabotage::kForgottenRest, "forgotten-rest"},
 };
 
 [[nodiscard]] constexpr std::string_view to_string(Sabotage sabotage) noexcept {

@@ -13,8 +13,8 @@ constexpr Span kDown{milliseconds{50}, seconds{20}};
 /// To go home takes a timeout and a retention; beyond this many steps it goes in circles.
 constexpr std::uint64_t kStepsToSettleMax = 20'000'000;
 
-constexpr std::array kStrikes{EventKind::kStall, EventKind::kKick, EventKind::kStorm,
-                              EventKind::kReload, EventKind::kRestart};
+constexpr std::array kStrikes{EventKind::kStall, EventKind::kKick,   EventKind::kHold,
+                              EventKind::kStorm, EventKind::kReload, EventKind::kRestart};
 
 }  // namespace
 
@@ -84,6 +84,7 @@ void Simulation::handle(const Event& event) {
       return on_client_event(event);
     case EventKind::kStall:
     case EventKind::kKick:
+    case EventKind::kHold:
     case EventKind::kStorm:
     case EventKind::kReload:
     case EventKind::kRestart:
@@ -112,6 +113,8 @@ Duration Simulation::mean_pause(EventKind kind) const noexcept {
       return p.stall_every;
     case EventKind::kKick:
       return p.kick_every;
+    case EventKind::kHold:
+      return p.hold_every;
     case EventKind::kStorm:
       return p.storm_every;
     case EventKind::kReload:
@@ -147,6 +150,9 @@ void Simulation::strike(EventKind kind) {
       return node_.stall(random.in(p.stall), random.chance(p.whole_node_stalls));
     case EventKind::kKick:
       return node_.kick(static_cast<std::uint32_t>(random.below(p.users)));
+    case EventKind::kHold:
+      // Of a tenth of the users, so that they are let go, too.
+      return node_.hold_or_release(static_cast<std::uint32_t>(random.below(p.users / 10)));
     case EventKind::kStorm:
       ++world_.tally.storms;
       return clients_.storm();

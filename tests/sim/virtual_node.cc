@@ -98,6 +98,10 @@ void VirtualNode::kick(std::uint32_t user) {
   if (up()) shards_[home_[user]]->post_kick(user);
 }
 
+void VirtualNode::hold_or_release(std::uint32_t user) {
+  if (up()) shards_[home_[user]]->post_hold_or_release(user);
+}
+
 void VirtualNode::reload(const Timeouts& timeouts) {
   timeouts_ = timeouts;
   for (auto& shard : shards_)

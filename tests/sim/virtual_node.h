@@ -24,6 +24,7 @@ class VirtualNode final : private MailCarrier {
 
   void stall(Duration length, bool whole_node);
   void kick(std::uint32_t user);
+  void hold_or_release(std::uint32_t user);
   /// Each shard hears of it in its own time; a node that starts has them from the beginning.
   void reload(const Timeouts& timeouts);
   /// Everything is gone at once, and starts again `down` later.

@@ -86,6 +86,10 @@ void VirtualShard::post_kick(std::uint32_t user) {
   add_handler({.kind = Handler::Kind::kKick, .index = user});
 }
 
+void VirtualShard::post_hold_or_release(std::uint32_t user) {
+  add_handler({.kind = Handler::Kind::kHold, .index = user});
+}
+
 void VirtualShard::post_reload(const Timeouts& timeouts) {
   reloaded_ = timeouts;
   add_handler({.kind = Handler::Kind::kReload});
@@ -185,6 +189,9 @@ bool VirtualShard::run_handler() {
       world_.model.on_kick(handler.index, core_.kick(uid_of(handler.index), now_), now_);
       tell_edges();
       world_.model.after_decision(now_);
+      break;
+    case Handler::Kind::kHold:
+      hold_or_release(handler.index);
       break;
     case Handler::Kind::kReload:
       timeouts_ = reloaded_;
@@ -449,8 +456,8 @@ void VirtualShard::end(VirtualSession& session, CloseReason reason) {
   world_.model.on_session_ended(*connection.witness, reason, began_, connection.inbox.oldest_data(),
                                 now_);
   if (session.user.generation == 0) return;
-  core_.session_ended(
-      {session.user, session.ref, reason, session.fsm.last_packet(), session.fsm.deadline()});
+  core_.session_ended({session.user, session.ref, reason, session.fsm.last_packet(),
+                       session.fsm.unheld_deadline(), session.held_since});
 }
 
 void VirtualShard::end_with_farewell(VirtualSession& session, CloseReason reason) {
@@ -469,6 +476,35 @@ void VirtualShard::release(VirtualSession& session) {
   const std::uint32_t slot = session.ref.index;
   slab_[slot].reset();
   free_.push_back(slot);
+}
+
+void VirtualShard::hold_or_release(std::uint32_t user) {
+  const std::string uid = uid_of(user);
+  if (core_.find_user(uid, now_).hold) {
+    world_.model.on_release(user, core_.release(uid, now_), now_);
+    return;
+  }
+  const MonoTime until = now_ + world_.random.in(world_.profile.hold);
+  const auto verdict = core_.hold(uid, until, now_);
+  world_.model.on_hold(user, verdict, until, now_);
+  if (verdict == PresenceRegistry::HoldVerdict::kHeld) ++world_.tally.holds;
+}
+
+void VirtualShard::hold(VirtualSession& session, MonoTime since) {
+  if (session.fsm.state() != SessionState::kActive) return;
+  session.held_since = since;
+  session.fsm.hold();
+  world_.model.on_session_held(*network_.find(session.connection)->witness, since, now_);
+}
+
+void VirtualShard::let_go_on(VirtualSession& session) {
+  if (!session.held_since || session.closed()) return;
+  const bool forgets = world_.sabotage == Sabotage::kForgottenRest;
+  session.fsm.release(forgets ? now_ : *session.held_since, now_);
+  session.held_since.reset();
+  file_deadline(session);
+  touched_.add(session.ref.index);
+  world_.model.on_session_released(*network_.find(session.connection)->witness, now_);
 }
 
 void VirtualShard::close_some() {
@@ -528,6 +564,7 @@ bool VirtualShard::on_login_answer(const LoginAnswerMail& mail) {
   file_deadline(*session);
   Connection& connection = *network_.find(session->connection);
   world_.model.on_login_answered(*connection.witness);
+  if (mail.decision.held_since) hold(*session, *mail.decision.held_since);
   connection.timeout = session->fsm.timeout();
   network_.tell(connection, Word::kWelcome);
   apply_timeouts(*session);  // what changed while the home shard decided
@@ -545,6 +582,21 @@ void VirtualShard::on_dismissed(const DismissMail& mail) {
   end_with_farewell(*session, mail.reason);
 }
 
+void VirtualShard::on_hold(const HoldMail& mail) {
+  VirtualSession* const session = find(mail.session.index, mail.session.generation);
+  if (session == nullptr) return;
+  if (mail.since) {
+    hold(*session, *mail.since);
+  } else {
+    let_go_on(*session);
+  }
+}
+
+void VirtualShard::on_hold_over(std::string_view uid, MonoTime now) {
+  ++world_.tally.holds_over;
+  world_.model.on_hold_over(user_of(uid), now);
+}
+
 ShardHost::UnreadMax VirtualShard::unread_max() const noexcept {
   return {.accepts = kAcceptQueueMax, .handlers = 2 * sessions() + kHandlersMargin};
 }
@@ -557,7 +609,8 @@ void VirtualShard::on_touches_due() {
   touched_.drain([this](std::uint32_t slot) {
     const VirtualSession* const session = slab_[slot].get();
     if (session == nullptr || session->fsm.state() != SessionState::kActive) return;
-    core_.touch({session->user, session->ref, session->fsm.last_packet(), session->fsm.deadline()});
+    core_.touch(
+        {session->user, session->ref, session->fsm.last_packet(), session->fsm.unheld_deadline()});
   });
 }
 

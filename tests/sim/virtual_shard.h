@@ -31,7 +31,8 @@ struct VirtualSession : TimerHook {
   SessionFsm fsm;
   ConnectionRef connection;
   SessionRef ref;
-  UserRef user;                // generation 0 until the home shard has accepted
+  UserRef user;  // generation 0 until the home shard has accepted
+  std::optional<MonoTime> held_since;
   bool ready = false;          // its read stands in the loop's queue
   bool finishing = false;      // the last frame is sent
   std::vector<Packet> behind;  // read behind the LOGIN, and waiting for the answer
@@ -64,6 +65,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void on_readable(const Connection& connection);
   void on_mail(MailBatch batch);
   void post_kick(std::uint32_t user);
+  void post_hold_or_release(std::uint32_t user);
   void post_reload(const Timeouts& timeouts);
   void stall(MonoTime until) noexcept { stalled_until_ = std::max(stalled_until_, until); }
 
@@ -95,7 +97,7 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
 
  private:
   struct Handler {
-    enum class Kind : std::uint8_t { kAccept, kRead, kMail, kKick, kReload };
+    enum class Kind : std::uint8_t { kAccept, kRead, kMail, kKick, kHold, kReload };
     Kind kind = Kind::kRead;
     std::uint32_t index = 0;  // of the session, or the user
     std::uint32_t generation = 0;
@@ -131,12 +133,17 @@ class VirtualShard final : private ShardHost, private TimerErrorSink {
   void end(VirtualSession& session, CloseReason reason);
   void end_with_farewell(VirtualSession& session, CloseReason reason);
   void release(VirtualSession& session);
+  void hold_or_release(std::uint32_t user);
+  void hold(VirtualSession& session, MonoTime since);
+  void let_go_on(VirtualSession& session);
 
   // ShardHost.
   [[nodiscard]] MonoTime deadline_of(const TimerHook& hook) const noexcept override;
   void on_session_due(TimerHook& hook, MonoTime now) override;
   [[nodiscard]] bool on_login_answer(const LoginAnswerMail& mail) override;
   void on_dismissed(const DismissMail& mail) override;
+  void on_hold(const HoldMail& mail) override;
+  void on_hold_over(std::string_view uid, MonoTime now) override;
   [[nodiscard]] UnreadMax unread_max() const noexcept override;
   void on_stall(Duration late) override;
   void on_touches_due() override;

@@ -29,8 +29,10 @@ struct Tally {
   std::uint64_t stalls = 0;  // as the node counts them
   std::uint64_t fences = 0;
   std::uint64_t kicks = 0;
-  std::uint64_t deadlines = 0;  // told to a mirror
-  std::uint64_t settings = 0;   // sessions that got another timeout
+  std::uint64_t holds = 0;
+  std::uint64_t holds_over = 0;  // by themselves
+  std::uint64_t deadlines = 0;   // told to a mirror
+  std::uint64_t settings = 0;    // sessions that got another timeout
   std::uint64_t storms = 0;
   std::uint64_t crashes = 0;
   std::uint64_t clean_stops = 0;

@@ -286,6 +286,70 @@ TEST(SessionFsmTest, ShortenedDeadlineIsRoundedUpToMilliseconds) {
   EXPECT_EQ(fsm.deadline(), kAccepted + seconds{17} + milliseconds{1});
 }
 
+TEST(SessionFsmTest, HeldSessionHasNoDeadlineAndThenWhatWasLeft) {
+  SessionFsm fsm = active_session();
+  const MonoTime login = fsm.last_packet();
+  fsm.hold();
+  EXPECT_EQ(fsm.deadline(), MonoTime::max());
+  EXPECT_EQ(fsm.unheld_deadline(), login + seconds{30});
+  fsm.release(login + seconds{10}, login + hours{5});
+  EXPECT_FALSE(fsm.held());
+  EXPECT_EQ(fsm.deadline(), login + hours{5} + seconds{20});
+  EXPECT_EQ(fsm.last_packet(), login);
+}
+
+TEST(SessionFsmTest, PacketWhileHeldGivesTheWholeTimeoutAtTheRelease) {
+  SessionFsm fsm = active_session();
+  const MonoTime login = fsm.last_packet();
+  fsm.hold();
+  EXPECT_EQ(fsm.on_keepalive(login + seconds{40}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.deadline(), MonoTime::max());
+  fsm.release(login + seconds{10}, login + seconds{100});
+  EXPECT_EQ(fsm.deadline(), login + seconds{130});
+}
+
+TEST(SessionFsmTest, PacketAfterTheReleaseCountsAsEver) {
+  SessionFsm fsm = active_session();
+  const MonoTime login = fsm.last_packet();
+  fsm.hold();
+  fsm.release(login, login + seconds{100});
+  EXPECT_EQ(fsm.on_keepalive(login + seconds{101}), SessionStep::kAlive);
+  EXPECT_EQ(fsm.deadline(), login + seconds{131});
+}
+
+TEST(SessionFsmTest, WhoHadRunOutWhenHeldHasNothingLeft) {
+  SessionFsm fsm = active_session();
+  const MonoTime login = fsm.last_packet();
+  fsm.hold();
+  fsm.release(login + seconds{31}, login + seconds{100});
+  EXPECT_EQ(fsm.deadline(), login + seconds{100});
+}
+
+TEST(SessionFsmTest, TimeoutThatChangesWhileHeldHoldsAtTheRelease) {
+  SessionFsm longer = active_session();
+  const MonoTime login = longer.last_packet();
+  longer.hold();
+  EXPECT_TRUE(longer.on_policy_changed({.timeout_default = seconds{60}}, 0, login + hours{1}));
+  EXPECT_EQ(longer.deadline(), MonoTime::max());
+  longer.release(login + seconds{10}, login + hours{2});
+  EXPECT_EQ(longer.deadline(), login + hours{2} + seconds{50});
+
+  SessionFsm shorter = active_session();
+  shorter.hold();
+  EXPECT_TRUE(shorter.on_policy_changed({.timeout_default = seconds{10}}, 0, login + hours{1}));
+  shorter.release(login + seconds{5}, login + hours{2});
+  EXPECT_EQ(shorter.deadline(), login + hours{2} + seconds{25}) << "nobody loses time";
+}
+
+TEST(SessionFsmTest, OnlyAnActiveSessionIsHeld) {
+  SessionFsm fsm(kAccepted, kLoginTimeout);
+  fsm.hold();
+  EXPECT_FALSE(fsm.held());
+  EXPECT_EQ(fsm.deadline(), kAccepted + kLoginTimeout);
+  fsm.release(kAccepted, kAccepted + seconds{100});
+  EXPECT_EQ(fsm.deadline(), kAccepted + kLoginTimeout);
+}
+
 TEST(SessionFsmTest, OnceClosedNothingChangesAnything) {
   SessionFsm fsm = closed_session();
   const MonoTime deadline = fsm.deadline();

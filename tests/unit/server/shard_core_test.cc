@@ -11,6 +11,7 @@
 namespace pulsewheel {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -35,6 +36,7 @@ struct FakeSession : TimerHook {
   bool answered = false;
   bool closed = false;
   std::optional<CloseReason> dismissed;
+  std::optional<MonoTime> held_since;
 };
 
 /// One shard of a node, with the sessions that a test makes.
@@ -91,6 +93,10 @@ class FakeShard final : public ShardHost, public TimerErrorSink {
   void on_dismissed(const DismissMail& mail) override {
     sessions_[mail.session.index]->dismissed = mail.reason;
   }
+  void on_hold(const HoldMail& mail) override {
+    sessions_[mail.session.index]->held_since = mail.since;
+  }
+  void on_hold_over(std::string_view uid, MonoTime) override { holds_over.emplace_back(uid); }
   UnreadMax unread_max() const noexcept override { return {.accepts = 16, .handlers = 16}; }
   void on_stall(Duration late) override { stalls.push_back(late); }
   void on_touches_due() override {
@@ -104,6 +110,7 @@ class FakeShard final : public ShardHost, public TimerErrorSink {
   std::vector<FakeSession*> due;
   std::vector<Duration> stalls;
   std::vector<SessionTouch> touches;  // handed in when asked for
+  std::vector<std::string> holds_over;
   int fences = 0;
   ShardCore core;
 
@@ -494,6 +501,45 @@ TEST_F(ShardCoreNodeTest, EndsThoseWhoBecameDueWhileAFenceRan) {
     turn_both(two.deadline);
   EXPECT_EQ(first.core.registry().online_users(), 0U);
   EXPECT_FALSE(first.core.has_work());
+}
+
+// --- Holds --------------------------------------------------------------------------------------
+
+using HoldVerdict = PresenceRegistry::HoldVerdict;
+
+TEST_F(ShardCoreTest, HoldAndReleaseReachTheSessions) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  EXPECT_EQ(shard.core.hold("alice", at(hours{1}), at(seconds{2})), HoldVerdict::kHeld);
+  settle(at(seconds{2}));
+  EXPECT_EQ(session.held_since, at(seconds{2}));
+  EXPECT_EQ(shard.core.release("alice", at(seconds{5})), seconds{3});
+  settle(at(seconds{5}));
+  EXPECT_EQ(session.held_since, std::nullopt);
+}
+
+TEST_F(ShardCoreTest, HoldThatIsOverReachesTheSessions) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.core.hold("alice", at(seconds{10}), at(seconds{2}));
+  settle(at(seconds{9}));
+  EXPECT_EQ(session.held_since, at(seconds{2}));
+  settle(at(seconds{10}));
+  EXPECT_EQ(session.held_since, std::nullopt);
+  EXPECT_EQ(shard.holds_over, std::vector<std::string>{"alice"});
+  EXPECT_EQ(shard.core.registry().held_users(), 0U);
+}
+
+TEST_F(ShardCoreTest, LingeringUserWhoWaitsForAFenceIsStillHeld) {
+  FakeSession& session = online("alice", at(seconds{1}));
+  shard.end(session, CloseReason::kPeerClosed, at(seconds{1}));
+  shard.turn(at(seconds{1}));
+  shard.turn(at(seconds{31}));  // expired, and a fence is asked for
+  EXPECT_EQ(shard.core.hold("alice", at(hours{1}), at(seconds{31})), HoldVerdict::kHeld);
+  settle(at(seconds{40}));
+  EXPECT_EQ(edges(), 1U) << "the online edge";
+  shard.core.release("alice", at(seconds{40}));
+  settle(at(seconds{41}));
+  settle(at(seconds{42}));
+  EXPECT_EQ(edges(), 2U);
 }
 
 }  // namespace
