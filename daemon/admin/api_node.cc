@@ -96,6 +96,44 @@ void wheel(StatusSource& source, Responder respond) {
   });
 }
 
+void drain(StatusSource& source, Responder respond) {
+  source.async_drain([respond = std::move(respond)](const std::optional<DrainReport>& report) {
+    if (!report) return respond(busy_response("the daemon did not answer in time"));
+    Response response =
+        json_response({{"connections", report->connections}, {"window_ms", report->window_ms}});
+    response.status = http::status::accepted;
+    respond(std::move(response));
+  });
+}
+
+Json changes_json(const std::vector<ReloadReport::Change>& changes) {
+  Json out = Json::array();
+  for (const ReloadReport::Change& change : changes)
+    out.push_back({{"key", change.key}, {"before", change.before}, {"after", change.after}});
+  return out;
+}
+
+Response reloaded(const ReloadReport& report) {
+  if (report.problems.empty()) {
+    return json_response({{"changed", changes_json(report.changed)},
+                          {"needs_restart", changes_json(report.needs_restart)}});
+  }
+  Response response = json_response(
+      {{"error",
+        {{"code", "bad_config"},
+         {"message", "the configuration was not reloaded, everything stays as it was"}}},
+       {"problems", report.problems}});
+  response.status = http::status::unprocessable_entity;
+  return response;
+}
+
+void reload(StatusSource& source, Responder respond) {
+  source.async_reload([respond = std::move(respond)](const std::optional<ReloadReport>& report) {
+    respond(report ? reloaded(*report)
+                   : busy_response("the daemon stops, or did not answer in time"));
+  });
+}
+
 /// A route that is answered at once.
 template <class Answer>
 Handler at_once(Answer answer) {
@@ -160,6 +198,27 @@ void add_node_routes(ApiTable& table, StatusSource& source) {
                    .refusals = {kUnavailable},
                    .handler = [&source](const Request&, Responder respond) {
                      wheel(source, std::move(respond));
+                   }});
+  table.push_back({.method = http::verb::post,
+                   .pattern = "/v1/drain",
+                   .summary = "Stops the daemon in order: clients leave over drain.window",
+                   .query = {},
+                   .body = {},
+                   .answer = "DrainAnswer",
+                   .status = http::status::accepted,
+                   .refusals = {kUnavailable},
+                   .handler = [&source](const Request&, Responder respond) {
+                     drain(source, std::move(respond));
+                   }});
+  table.push_back({.method = http::verb::post,
+                   .pattern = "/v1/reload",
+                   .summary = "Reads the configuration again; a mistake in it changes nothing",
+                   .query = {},
+                   .body = {},
+                   .answer = "ReloadAnswer",
+                   .refusals = {http::status::unprocessable_entity, kUnavailable},
+                   .handler = [&source](const Request&, Responder respond) {
+                     reload(source, std::move(respond));
                    }});
 }
 

@@ -10,7 +10,9 @@ constexpr const char* kSchemas = R"json({
     "type": "object", "required": ["error"],
     "properties": {"error": {
       "type": "object", "required": ["code", "message"],
-      "properties": {"code": {"type": "string"}, "message": {"type": "string"}}}}
+      "properties": {"code": {"type": "string"}, "message": {"type": "string"}}},
+      "problems": {"type": "array", "items": {"type": "string"},
+                   "description": "One by one, of a configuration"}}
   },
   "Text": {"type": "string"},
   "Time": {"type": ["integer", "null"], "description": "Unix milliseconds; null: not known"},
@@ -108,20 +110,70 @@ constexpr const char* kSchemas = R"json({
                    "kicked_sessions": {"type": "integer",
                                        "description": "0: the user only lingered"}}
   },
+  "Hold": {
+    "type": ["object", "null"], "required": ["since_ms", "until_ms"],
+    "properties": {"since_ms": {"type": "integer"},
+                   "until_ms": {"type": "integer", "description": "When it ends by itself"}}
+  },
+  "HoldRequest": {
+    "type": "object",
+    "properties": {"for_ms": {"type": "integer",
+                              "description": "At most 604800000, a week; usually an hour"}},
+    "example": {"for_ms": 600000}
+  },
+  "HoldAnswer": {
+    "allOf": [{"$ref": "#/components/schemas/Hold"}],
+    "type": "object", "required": ["uid"],
+    "properties": {"uid": {"$ref": "#/components/schemas/Encoded"}}
+  },
+  "ReleaseAnswer": {
+    "type": "object", "required": ["uid", "held_ms"],
+    "properties": {"uid": {"$ref": "#/components/schemas/Encoded"},
+                   "held_ms": {"type": "integer"}}
+  },
+  "DrainAnswer": {
+    "type": "object", "required": ["connections", "window_ms"],
+    "properties": {"connections": {"type": "integer", "description": "That leave now"},
+                   "window_ms": {"type": "integer"}}
+  },
+  "Change": {
+    "type": "object", "required": ["key", "before", "after"],
+    "properties": {"key": {"type": "string"}, "before": {"type": "string"},
+                   "after": {"type": "string"}}
+  },
+  "ReloadAnswer": {
+    "type": "object", "required": ["changed", "needs_restart"],
+    "properties": {
+      "changed": {"type": "array", "items": {"$ref": "#/components/schemas/Change"}},
+      "needs_restart": {"type": "array", "items": {"$ref": "#/components/schemas/Change"},
+                        "description": "These stay as they were"}
+    }
+  },
   "ExplainedSession": {
     "allOf": [{"$ref": "#/components/schemas/Session"}],
     "type": "object", "required": ["address", "packet_age_ms", "remaining_ms", "wheel"],
     "properties": {
       "address": {"type": ["string", "null"], "description": "null: no connection any more"},
       "packet_age_ms": {"type": "integer"},
-      "remaining_ms": {"type": "integer", "description": "Until the deadline"},
+      "remaining_ms": {"type": "integer",
+                       "description": "Until the deadline; of a held user, from the release on"},
       "wheel": {"type": ["object", "null"], "required": ["level", "slot"],
                 "description": "Where the deadline waits; null: it is being handled"}
     }
   },
-  "Edge": {
-    "type": "object", "required": ["kind", "reason", "at_ms", "last_seen_ms"],
+  "EventPage": {
+    "type": "object", "required": ["events", "cursor", "more"],
     "properties": {
+      "events": {"type": "array", "items": {"type": "object"},
+                 "description": "Edges as in the event log; {gap: true}, {resync: true}"},
+      "cursor": {"type": "string", "description": "Where to ask on"},
+      "more": {"type": "boolean", "description": "There are more of them already"}
+    }
+  },
+  "Edge": {
+    "type": "object", "required": ["seq", "kind", "reason", "at_ms", "last_seen_ms"],
+    "properties": {
+      "seq": {"type": ["integer", "null"], "description": "null: too old to be remembered"},
       "kind": {"type": "string", "enum": ["online", "offline"]},
       "reason": {"type": "string",
                  "enum": ["login", "timeout", "logout", "disconnect", "kicked", "shutdown"]},
@@ -132,7 +184,7 @@ constexpr const char* kSchemas = R"json({
   "Explanation": {
     "type": "object",
     "required": ["uid", "state", "since_ms", "last_seen_ms", "summary", "home_shard", "now_ms",
-                 "sessions", "edges"],
+                 "hold", "sessions", "edges"],
     "properties": {
       "uid": {"$ref": "#/components/schemas/Encoded"},
       "state": {"$ref": "#/components/schemas/State"},
@@ -141,6 +193,7 @@ constexpr const char* kSchemas = R"json({
       "summary": {"type": "string", "description": "Why, in one sentence"},
       "home_shard": {"type": "integer"},
       "now_ms": {"type": "integer"},
+      "hold": {"$ref": "#/components/schemas/Hold"},
       "sessions": {"type": "array", "items": {"$ref": "#/components/schemas/ExplainedSession"}},
       "edges": {"type": "array", "items": {"$ref": "#/components/schemas/Edge"},
                 "description": "The newest first; those that are still known"}

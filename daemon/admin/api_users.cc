@@ -65,6 +65,53 @@ void kick(StatusSource& source, const std::string& uid, Responder respond) {
   });
 }
 
+Response held(const std::string& uid, const HoldReport& report) {
+  switch (report.verdict) {
+    case HoldReport::Verdict::kNotOnline:
+      return error_response(http::status::not_found, "not_online",
+                            "this user is not online: there is no expiry to pause");
+    case HoldReport::Verdict::kTooMany:
+      return error_response(http::status::conflict, "too_many_holds",
+                            "as many users are held as may be: release others first");
+    case HoldReport::Verdict::kHeld:
+      break;
+  }
+  return json_response({{"uid", percent_encode(uid)},
+                        {"since_ms", report.hold.since_ms},
+                        {"until_ms", report.hold.until_ms}});
+}
+
+void hold(StatusSource& source, const RouteLimits& limits, const std::string& uid,
+          const Request& request, Responder respond) {
+  const std::array members{JsonMember{
+      .name = "for_ms", .max = static_cast<std::uint64_t>(limits.hold_max.count()), .min = 1}};
+  const auto parsed = JsonBody::parse(request.body, members);
+  if (const auto* refusal = std::get_if<Response>(&parsed)) return respond(*refusal);
+  const std::chrono::milliseconds length(std::get<JsonBody>(parsed).number("for_ms").value_or(
+      static_cast<std::uint64_t>(limits.hold_usual.count())));
+  source.async_hold(uid, length,
+                    [uid, respond = std::move(respond)](const std::optional<HoldReport>& report) {
+                      respond(report ? held(uid, *report)
+                                     : busy_response("the shard of this user did not answer in "
+                                                     "time; the user may still be held"));
+                    });
+}
+
+void release(StatusSource& source, const std::string& uid, Responder respond) {
+  source.async_release(
+      uid, [uid, respond = std::move(respond)](const std::optional<ReleaseReport>& report) {
+        if (!report) {
+          return respond(busy_response(
+              "the shard of this user did not answer in time; the user may still be released"));
+        }
+        if (!report->was_held) {
+          return respond(error_response(http::status::not_found, "not_held",
+                                        "this user is not held: there is nothing to release"));
+        }
+        respond(json_response({{"uid", percent_encode(uid)}, {"held_ms", report->held_ms}}));
+      });
+}
+
 /// Decodes `uids` in place. What is wrong with them, if anything is.
 std::optional<Response> decode_uids(std::vector<std::string>& uids, const RouteLimits& limits) {
   for (std::size_t i = 0; i < uids.size(); ++i) {
@@ -180,6 +227,22 @@ void add_user_routes(ApiTable& table, StatusSource& source, const RouteLimits& l
       "Explanation", {}, explain);
   add(verb::post, "/v1/users/{uid}:kick", "Makes a user offline at once and closes its sessions",
       "KickAnswer", {status::not_found}, kick);
+  add(verb::post, "/v1/users/{uid}:release",
+      "Lets a held user's expiry go on, with the time that was left", "ReleaseAnswer",
+      {status::not_found}, release);
+  table.push_back(
+      {.method = verb::post,
+       .pattern = "/v1/users/{uid}:hold",
+       .summary = "Pauses an online user's expiry, an hour or for_ms at most",
+       .query = {},
+       .body = "HoldRequest",
+       .answer = "HoldAnswer",
+       .refusals = {status::bad_request, status::not_found, status::conflict,
+                    status::service_unavailable},
+       .handler = for_user(limits, [&source, limits](const std::string& uid, const Request& request,
+                                                     Responder respond) {
+         hold(source, limits, uid, request, std::move(respond));
+       })});
 }
 
 }  // namespace pulsewheel

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -232,9 +233,20 @@ bool wants_stream(const Request& request) {
                      same) != accept.end();
 }
 
+std::vector<ApiParam> event_params() {
+  using Kind = ApiParam::Kind;
+  return {
+      {"cursor", "EPOCH-SEQ of an answer before: behind it this one begins", "", Kind::kText},
+      {"tail", "Begin with so many of the newest events, where there is no cursor", "10",
+       Kind::kNumber},
+      {"uid", "Only what concerns this user, percent-encoded", "alice%20%2F%00", Kind::kText},
+      {"limit", "Events in an answer at most: 1 to 10000, usually 1000", "100", Kind::kNumber},
+      {"wait_s", "Seconds to wait for an event where there is none: 0 to 60", "0", Kind::kNumber}};
+}
+
 }  // namespace
 
-void add_event_routes(Router& router, EventSource& source, const EventRouteLimits& limits) {
+void add_event_routes(ApiTable& table, EventSource& source, const EventRouteLimits& limits) {
   const auto pages = std::make_shared<Pages>(source, limits);
   const auto handler = [&source, limits, pages](const Request& request, const Responder& respond) {
     auto parsed = parse(request, source, limits);
@@ -248,7 +260,15 @@ void add_event_routes(Router& router, EventSource& source, const EventRouteLimit
     respond(std::move(response));
   };
   constexpr std::chrono::seconds kSlack{5};
-  router.add(http::verb::get, "/v1/events", handler, {.answer_timeout = limits.wait_max + kSlack});
+  table.push_back(
+      {.pattern = "/v1/events",
+       .summary = "The edges behind a cursor; with Accept: text/event-stream as a stream",
+       .query = event_params(),
+       .body = {},
+       .answer = "EventPage",
+       .refusals = {http::status::bad_request, http::status::service_unavailable},
+       .options = {.answer_timeout = limits.wait_max + kSlack},
+       .handler = handler});
 }
 
 }  // namespace pulsewheel

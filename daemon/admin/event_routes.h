@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstddef>
 
+#include "daemon/admin/api_route.h"
 #include "daemon/admin/event_source.h"
-#include "daemon/admin/router.h"
 
 namespace pulsewheel {
 
@@ -28,7 +28,8 @@ struct EventRouteLimits {
 /// With `uid`, only what concerns this user. Where edges are missing, both say so by an event of
 /// their own: {"gap":true,...} when the node itself had to drop them, {"resync":true,...} when the
 /// cursor is too old, of another epoch, or ahead of everything.
-/// `source` must outlive the router, and is called on the thread that serves it.
-void add_event_routes(Router& router, EventSource& source, const EventRouteLimits& limits = {});
+/// `source` must outlive the router that is made of the table, and is called on the thread that
+/// serves it.
+void add_event_routes(ApiTable& table, EventSource& source, const EventRouteLimits& limits = {});
 
 }  // namespace pulsewheel

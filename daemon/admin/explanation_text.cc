@@ -51,6 +51,10 @@ std::string online_summary(const Explanation& e) {
     remaining_ms = std::max(remaining_ms, session.remaining_ms);
   std::string text = live == 0 ? "online without a connection (lingering)"
                                : "online, live sessions: " + std::to_string(live);
+  if (e.hold) {
+    return text + "; held, so that no deadline runs for the next " +
+           seconds(e.hold->until_ms - e.now_ms) + "; then " + seconds(remaining_ms) + " are left";
+  }
   return text + "; offline in " + seconds(remaining_ms) +
          (live == 0 ? " unless the client comes back" : " if nothing more comes");
 }

@@ -77,7 +77,7 @@ class JsonBody::Reader final : public nlohmann::json_sax<Json> {
   }
   bool number_unsigned(std::uint64_t number) override {
     if (!expects_number()) return refuse("a number does not belong there");
-    if (number > member_->max) return refuse_number();
+    if (number < member_->min || number > member_->max) return refuse_number();
     body_.numbers_.emplace_back(member_->name, number);
     return true;
   }
@@ -106,8 +106,8 @@ class JsonBody::Reader final : public nlohmann::json_sax<Json> {
   }
   bool refuse_number() {
     if (!expects_number()) return refuse("a number does not belong there");
-    return refuse(quoted(member_->name) + " must be a whole number from 0 to " +
-                  std::to_string(member_->max));
+    return refuse(quoted(member_->name) + " must be a whole number from " +
+                  std::to_string(member_->min) + " to " + std::to_string(member_->max));
   }
   bool refuse(std::string what) {
     wrong_ = std::move(what);

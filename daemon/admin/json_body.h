@@ -22,6 +22,7 @@ struct JsonMember {
   std::string_view name;
   Kind kind = Kind::kNumber;
   std::uint64_t max = 0;  // of the number, or of the list's length
+  std::uint64_t min = 0;  // of the number
   bool required = false;
 };
 

@@ -51,6 +51,45 @@ struct KickReport {
   std::size_t kicked_sessions = 0;  // live ones; 0 for a user who only lingered
 };
 
+/// A user's expiry is paused.
+struct HoldInfo {
+  std::int64_t since_ms = 0;
+  std::int64_t until_ms = 0;
+};
+
+/// What a hold did.
+struct HoldReport {
+  enum class Verdict : std::uint8_t { kHeld, kNotOnline, kTooMany };
+
+  Verdict verdict = Verdict::kNotOnline;
+  HoldInfo hold;  // kHeld
+};
+
+/// What a release did.
+struct ReleaseReport {
+  bool was_held = false;
+  std::int64_t held_ms = 0;
+};
+
+/// What a drain begins with.
+struct DrainReport {
+  std::uint64_t connections = 0;
+  std::int64_t window_ms = 0;
+};
+
+/// What a reload found.
+struct ReloadReport {
+  /// Texts as they stand in the configuration.
+  struct Change {
+    std::string key;
+    std::string before;
+    std::string after;
+  };
+  std::vector<std::string> problems;  // empty: it was taken
+  std::vector<Change> changed;
+  std::vector<Change> needs_restart;  // these stay as they were
+};
+
 /// A slot of a shard's wheel.
 struct WheelSlot {
   std::size_t level = 0;
@@ -59,8 +98,9 @@ struct WheelSlot {
 
 /// A change of a user's state.
 struct EdgeReport {
-  std::string_view kind;    // "online", "offline"
-  std::string_view reason;  // "login", "timeout", ...
+  std::optional<std::uint64_t> seq;  // nullopt: the edge itself is forgotten, and not what it did
+  std::string_view kind;             // "online", "offline"
+  std::string_view reason;           // "login", "timeout", ...
   std::int64_t at_ms = 0;
   std::optional<std::int64_t> last_seen_ms;
 };
@@ -70,7 +110,7 @@ struct SessionExplanation {
   SessionReport session;
   std::string address;             // "192.0.2.1:4711"; empty: no connection any more
   std::int64_t packet_age_ms = 0;  // since the last packet
-  std::int64_t remaining_ms = 0;   // until the deadline; 0 when it has passed
+  std::int64_t remaining_ms = 0;   // until the deadline, while held from the release on
   std::optional<WheelSlot> wheel;  // where the deadline waits; nullopt: it is being handled
 };
 
@@ -79,6 +119,7 @@ struct Explanation {
   UserReport user;  // its sessions are below
   std::uint32_t home_shard = 0;
   std::int64_t now_ms = 0;
+  std::optional<HoldInfo> hold;
   std::vector<SessionExplanation> sessions;
   std::vector<EdgeReport> edges;  // the newest first; those that are still known
 };

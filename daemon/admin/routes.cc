@@ -8,11 +8,14 @@
 
 namespace pulsewheel {
 
-Router make_routes(StatusSource& source, const RouteLimits& limits) {
+ApiTable api_routes(StatusSource& source, const RouteLimits& limits) {
   ApiTable table;
   add_node_routes(table, source);
   add_user_routes(table, source, limits);
+  return table;
+}
 
+Router make_router(ApiTable table) {
   const auto document = std::make_shared<Response>();
   table.push_back(
       {.pattern = "/openapi.json",
@@ -28,6 +31,10 @@ Router make_routes(StatusSource& source, const RouteLimits& limits) {
   for (ApiRoute& route : table)
     router.add(route.method, route.pattern, std::move(route.handler), route.options);
   return router;
+}
+
+Router make_routes(StatusSource& source, const RouteLimits& limits) {
+  return make_router(api_routes(source, limits));
 }
 
 }  // namespace pulsewheel

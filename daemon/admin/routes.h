@@ -8,8 +8,14 @@
 
 namespace pulsewheel {
 
-/// All of the tables in api_tables.h, and GET /openapi.json, which describes them and itself.
-/// `source` must outlive the router, and is called on the thread that serves it.
+/// All that a StatusSource can answer. `source` must outlive the router that is made of it, and is
+/// called on the thread that serves that.
+[[nodiscard]] ApiTable api_routes(StatusSource& source, const RouteLimits& limits = {});
+
+/// Serves `table`, and GET /openapi.json, which describes it and itself.
+[[nodiscard]] Router make_router(ApiTable table);
+
+/// The two in one, where there is nothing else to serve.
 [[nodiscard]] Router make_routes(StatusSource& source, const RouteLimits& limits = {});
 
 }  // namespace pulsewheel

@@ -1,6 +1,7 @@
 // StatusSource: what the HTTP port may know about the daemon. The server implements it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,6 +46,17 @@ class StatusSource {
   /// happen.
   using KickCallback = Callback<KickReport>;
   virtual void async_kick(std::string uid, KickCallback done) = 0;
+
+  /// Pauses a user's expiry for `length` at most. After a nullopt it may still happen, here and in
+  /// what follows.
+  virtual void async_hold(std::string uid, std::chrono::milliseconds length,
+                          Callback<HoldReport> done) = 0;
+  virtual void async_release(std::string uid, Callback<ReleaseReport> done) = 0;
+
+  /// Begins to stop the daemon in order: clients leave over the drain window. Again: no effect.
+  virtual void async_drain(Callback<DrainReport> done) = 0;
+  /// Reads the configuration again, as on HUP. Nullopt while the daemon stops, too.
+  virtual void async_reload(Callback<ReloadReport> done) = 0;
 
   /// As many lines as uids, in their order. Holds no shard up for longer than a portion.
   virtual void async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) = 0;

@@ -116,9 +116,15 @@ Json to_json(std::string_view uid, const Explanation& explanation) {
   out["summary"] = summary_of(explanation);
   out["home_shard"] = explanation.home_shard;
   out["now_ms"] = explanation.now_ms;
+  out["hold"] = nullptr;
+  if (explanation.hold) {
+    out["hold"] = {{"since_ms", explanation.hold->since_ms},
+                   {"until_ms", explanation.hold->until_ms}};
+  }
   out["edges"] = Json::array();
   for (const EdgeReport& edge : explanation.edges) {
-    out["edges"].push_back({{"kind", edge.kind},
+    out["edges"].push_back({{"seq", or_null(edge.seq)},
+                            {"kind", edge.kind},
                             {"reason", edge.reason},
                             {"at_ms", edge.at_ms},
                             {"last_seen_ms", or_null(edge.last_seen_ms)}});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "daemon/base/check.h"
@@ -243,6 +245,37 @@ bool EventRing::arm(EventCursor cursor) {
 EventCursor EventRing::back(std::uint64_t events) const {
   const MutexLock lock(mutex_);
   return {options_.epoch, newest_seq_ - std::min(events, newest_seq_ - forgotten_seq_)};
+}
+
+std::vector<EventRing::PastEdge> EventRing::edges_of(std::string_view uid,
+                                                     std::size_t count) const {
+  std::vector<PastEdge> found;
+  std::uint64_t before_seq = std::numeric_limits<std::uint64_t>::max();
+  while (found.size() < count) {
+    const MutexLock lock(mutex_);  // taken anew for each chunk: others get in between
+    const auto behind = std::partition_point(
+        chunks_.begin(), chunks_.end(),
+        [before_seq](const Chunk& chunk) { return chunk.first_seq < before_seq; });
+    if (behind == chunks_.begin()) break;
+    const Chunk& chunk = *std::prev(behind);
+    before_seq = chunk.first_seq;
+    add_edges_of(uid, chunk, count, found);
+  }
+  return found;
+}
+
+void EventRing::add_edges_of(std::string_view uid, const Chunk& chunk, std::size_t count,
+                             std::vector<PastEdge>& out) const {
+  for (std::size_t i = chunk.edges.size(); i > 0 && out.size() < count; --i) {
+    const Edge edge = chunk.edges.at(i - 1);
+    if (edge.uid != uid) continue;
+    PastEdge& past = out.emplace_back();
+    past.seq = chunk.first_seq + i - 1;
+    past.kind = edge.kind;
+    past.reason = edge.reason;
+    past.at = chunk.clock.to_wall(edge.at);
+    if (edge.last_seen != kLastSeenUnknown) past.last_seen = chunk.clock.to_wall(edge.last_seen);
+  }
 }
 
 }  // namespace pulsewheel

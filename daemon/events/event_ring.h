@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -94,6 +95,18 @@ class EventRing final : public EdgeSink {
   /// False when after(cursor) would not be kNewest. Else asks for a call of `on_news`.
   [[nodiscard]] bool arm(EventCursor cursor);
 
+  /// A change of one user's state.
+  struct PastEdge {
+    std::uint64_t seq = 0;
+    EdgeKind kind = EdgeKind::kOnline;
+    EdgeReason reason = EdgeReason::kLogin;
+    WallTime at;
+    std::optional<WallTime> last_seen;  // nullopt: nobody here has seen the user
+  };
+  /// The newest `count` edges of a user, the newest first, as far as the memory reaches.
+  /// O(entries), some 0.3 ms; nobody waits for more than a chunk of it.
+  [[nodiscard]] std::vector<PastEdge> edges_of(std::string_view uid, std::size_t count) const;
+
   /// Behind the newest event.
   [[nodiscard]] EventCursor newest() const { return back(0); }
   /// `events` before that, or as far as the memory reaches.
@@ -118,6 +131,8 @@ class EventRing final : public EdgeSink {
   Chunk& open_chunk(std::uint64_t next_seq) PULSEWHEEL_REQUIRES(mutex_);
   void begin_at(std::uint64_t seq) PULSEWHEEL_REQUIRES(mutex_);
   void forget_old() PULSEWHEEL_REQUIRES(mutex_);
+  void add_edges_of(std::string_view uid, const Chunk& chunk, std::size_t count,
+                    std::vector<PastEdge>& out) const PULSEWHEEL_REQUIRES(mutex_);
   void tell_news();
   void forget_oldest() PULSEWHEEL_REQUIRES(mutex_);
   [[nodiscard]] Place place_of(EventCursor cursor) const PULSEWHEEL_REQUIRES(mutex_);

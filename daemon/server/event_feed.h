@@ -35,6 +35,7 @@ class EventFeed final : public EventSource {
 
   After after(EventCursor cursor, std::string_view uid) override;
   [[nodiscard]] EventCursor back(std::uint64_t events) const override { return ring_.back(events); }
+  [[nodiscard]] const EventRing& ring() const noexcept { return ring_; }
   [[nodiscard]] WaitId wait(EventCursor cursor, std::function<void()> on_news) override;
   void stop_waiting(WaitId wait) noexcept override;
   [[nodiscard]] boost::asio::io_context::executor_type executor() override { return *http_; }

@@ -40,7 +40,8 @@ class HttpReply {
     if (auto done = std::exchange(done_, nullptr)) done(std::move(report));
   }
 
-  /// Makes the report on the HTTP thread and hands it over, unless the time is up. Any thread.
+  /// Makes the report, or nullopt, on the HTTP thread and hands it over, unless the time is up. Any
+  /// thread.
   template <class MakeReport>
   static void post(const std::shared_ptr<HttpReply>& reply, MakeReport make_report) {
     boost::asio::post(reply->http_.executor(), [reply, make_report = std::move(make_report)] {

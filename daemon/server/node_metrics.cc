@@ -137,6 +137,10 @@ void append_users(const Shards& shards, Families& out) {
              label("state", "offline_remembered"));
   out.push_back(std::move(users));
 
+  out.push_back(
+      gauge_family("pulsewheel_users_held", "Users whose expiry an operator has paused.",
+                   sum(shards, [](const ShardCounters& c) { return c.users_held.value(); })));
+
   auto edges = counter_family("pulsewheel_edges_total", "Changes of a user's state.");
   for (const EdgeKind kind : {EdgeKind::kOnline, EdgeKind::kOffline}) {
     for (std::size_t reason = 0; reason < kEdgeReasonCount; ++reason) {

@@ -71,10 +71,11 @@ NodeStatus::NodeStatus(std::vector<Shard*> shards, const Sequencer& sequencer,
       users_(shards_, facts.epoch),
       pulses_(shards_.size()) {}
 
-void NodeStatus::attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
-                        const ReloadCounters& reloads) {
+void NodeStatus::attach(HttpServer& http, NodeControl& control, const EventLog* event_log,
+                        const RedisMirror* mirror, const ReloadCounters& reloads) {
   http_ = &http;
-  users_.attach(http);
+  users_.attach(http, event_feed_->ring());
+  control_ = &control;
   event_log_ = event_log;
   mirror_ = mirror;
   reloads_ = &reloads;
@@ -179,6 +180,31 @@ void NodeStatus::async_user(std::string uid, UserCallback done) {
 
 void NodeStatus::async_kick(std::string uid, KickCallback done) {
   users_.kick(std::move(uid), std::move(done));
+}
+
+void NodeStatus::async_hold(std::string uid, std::chrono::milliseconds length,
+                            Callback<HoldReport> done) {
+  users_.hold(std::move(uid), length, std::move(done));
+}
+
+void NodeStatus::async_release(std::string uid, Callback<ReleaseReport> done) {
+  users_.release(std::move(uid), std::move(done));
+}
+
+void NodeStatus::async_drain(Callback<DrainReport> done) {
+  using Reply = HttpReply<DrainReport>;
+  const auto reply = Reply::start(*http_, NodeUsers::kAnswerLimit, std::move(done));
+  control_->request_drain([reply](DrainReport report) {
+    Reply::post(reply, [report] { return std::optional(report); });
+  });
+}
+
+void NodeStatus::async_reload(Callback<ReloadReport> done) {
+  using Reply = HttpReply<ReloadReport>;
+  const auto reply = Reply::start(*http_, NodeUsers::kAnswerLimit, std::move(done));
+  control_->request_reload([reply](std::optional<ReloadReport> report) {
+    Reply::post(reply, [report = std::move(report)] { return report; });
+  });
 }
 
 void NodeStatus::async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) {

@@ -15,6 +15,7 @@
 #include "daemon/events/sequencer.h"
 #include "daemon/redis/mirror.h"
 #include "daemon/server/event_feed.h"
+#include "daemon/server/node_control.h"
 #include "daemon/server/node_users.h"
 #include "daemon/server/options.h"
 #include "daemon/server/reload.h"
@@ -42,8 +43,9 @@ class NodeStatus final : public StatusSource {
 
   /// Where callbacks run, and the counters of what else there is; `event_log` and `mirror` may be
   /// null.
-  void attach(HttpServer& http, const EventLog* event_log, const RedisMirror* mirror,
-              const ReloadCounters& reloads);
+  void attach(HttpServer& http, NodeControl& control, const EventLog* event_log,
+              const RedisMirror* mirror, const ReloadCounters& reloads);
+  /// Before the other.
   void attach(const EventFeed& event_feed) { event_feed_ = &event_feed; }
   /// The counters of what writes snapshots; none without a call.
   void attach(const SnapshotCounters& snapshots) noexcept { snapshots_ = &snapshots; }
@@ -58,6 +60,11 @@ class NodeStatus final : public StatusSource {
   [[nodiscard]] std::vector<prometheus::MetricFamily> collect() const override;
   void async_user(std::string uid, UserCallback done) override;
   void async_kick(std::string uid, KickCallback done) override;
+  void async_hold(std::string uid, std::chrono::milliseconds length,
+                  Callback<HoldReport> done) override;
+  void async_release(std::string uid, Callback<ReleaseReport> done) override;
+  void async_drain(Callback<DrainReport> done) override;
+  void async_reload(Callback<ReloadReport> done) override;
   void async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) override;
   [[nodiscard]] bool async_list(std::string_view cursor, std::size_t limit,
                                 Callback<UserPage> done) override;
@@ -83,6 +90,7 @@ class NodeStatus final : public StatusSource {
   NodeUsers users_;
   const MonoTime started_ = MonoClock::now();
   HttpServer* http_ = nullptr;
+  NodeControl* control_ = nullptr;
   const EventLog* event_log_ = nullptr;
   const EventFeed* event_feed_ = nullptr;
   const RedisMirror* mirror_ = nullptr;

@@ -121,10 +121,27 @@ void NodeUsers::explain(std::string uid, Callback<Explanation> done) {
   using Reply = HttpReply<Explanation>;
   const auto reply = Reply::start(*http_, kAnswerLimit, std::move(done));
   const auto home = static_cast<ShardIndex>(home_of(uid));
-  look_at(std::move(uid), true, [reply, home](const std::shared_ptr<Look>& look) {
+  look_at(std::move(uid), true, [this, reply, home](const std::shared_ptr<Look>& look) {
     const MonoTime now = MonoClock::now();
-    Reply::post(reply, [look, home, now] { return pulsewheel::explain(look->facts, home, now); });
+    Reply::post(reply, [this, look, home, now] {
+      Explanation explanation = pulsewheel::explain(look->facts, home, now);
+      add_past_edges(look->facts.uid, explanation);
+      return explanation;
+    });
   });
+}
+
+/// The home shard knows only the last one; and the newest of all may not have come here yet.
+void NodeUsers::add_past_edges(std::string_view uid, Explanation& explanation) const {
+  std::vector<EdgeReport>& edges = explanation.edges;
+  for (const EventRing::PastEdge& past : events_->edges_of(uid, kPastEdgesMax)) {
+    EdgeReport edge = report_of(past);
+    const bool is_the_known_one = edges.size() == 1 && !edges.front().seq &&
+                                  edges.front().kind == edge.kind &&
+                                  edges.front().reason == edge.reason;
+    if (is_the_known_one) edges.clear();
+    edges.push_back(edge);
+  }
 }
 
 /// The home shard knows logins and ends, not the packets in between: asks the sessions first, so
@@ -143,6 +160,38 @@ void NodeUsers::kick(std::string uid, Callback<KickReport> done) {
                               .kicked_sessions = kicked.value_or(0)};
       Reply::post(reply, [report] { return report; });
     });
+  });
+}
+
+void NodeUsers::hold(std::string uid, Duration length, Callback<HoldReport> done) {
+  using Reply = HttpReply<HoldReport>;
+  const auto reply = Reply::start(*http_, kAnswerLimit, std::move(done));
+  Shard& home = *shards_[home_of(uid)];
+  home.post([&home, reply, length, uid = std::move(uid)] {
+    const Shard::HoldOutcome outcome = home.hold_user(uid, length);
+    if (outcome.verdict == PresenceRegistry::HoldVerdict::kHeld) {
+      log::info("hold", {{"uid", log::Uid{uid}}}, "held for {} s at most",
+                std::chrono::duration<double>(length).count());
+    }
+    Reply::post(reply, [outcome] { return report_of(outcome); });
+  });
+}
+
+void NodeUsers::release(std::string uid, Callback<ReleaseReport> done) {
+  using Reply = HttpReply<ReleaseReport>;
+  const auto reply = Reply::start(*http_, kAnswerLimit, std::move(done));
+  Shard& home = *shards_[home_of(uid)];
+  home.post([&home, reply, uid = std::move(uid)] {
+    const std::optional<Duration> held = home.release_user(uid);
+    if (held) {
+      log::info("hold", {{"uid", log::Uid{uid}}}, "released after {} s",
+                std::chrono::duration<double>(*held).count());
+    }
+    const ReleaseReport report{
+        .was_held = held.has_value(),
+        .held_ms = std::chrono::duration_cast<std::chrono::milliseconds>(held.value_or(Duration{}))
+                       .count()};
+    Reply::post(reply, [report] { return report; });
   });
 }
 

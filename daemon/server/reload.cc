@@ -23,22 +23,22 @@ void tell_problems(const std::vector<std::string>& problems) {
   log::error(kReload, "the configuration was not reloaded: everything stays as it was");
 }
 
-void tell_changes(const Config& running, const Config& wanted) {
-  std::size_t applied = 0;
-  std::size_t waiting = 0;
+ReloadReport compare(const Config& running, const Config& wanted) {
+  ReloadReport report;
   for (const std::string& key : diff(running, wanted)) {
-    const std::string before = value_text(running, key);
-    const std::string after = value_text(wanted, key);
-    if (reload_applies(key)) {
-      ++applied;
-      log::info(kReload, "{}: {} is now {}", key, before, after);
-    } else {
-      ++waiting;
-      log::warn(kReload, "{}: {} stays, {} takes a restart", key, before, after);
-    }
+    auto& changes = reload_applies(key) ? report.changed : report.needs_restart;
+    changes.push_back({key, value_text(running, key), value_text(wanted, key)});
   }
-  log::info(kReload, "configuration reloaded; keys changed: {}, waiting for a restart: {}", applied,
-            waiting);
+  return report;
+}
+
+void tell_changes(const ReloadReport& report) {
+  for (const auto& [key, before, after] : report.changed)
+    log::info(kReload, "{}: {} is now {}", key, before, after);
+  for (const auto& [key, before, after] : report.needs_restart)
+    log::warn(kReload, "{}: {} stays, {} takes a restart", key, before, after);
+  log::info(kReload, "configuration reloaded; keys changed: {}, waiting for a restart: {}",
+            report.changed.size(), report.needs_restart.size());
 }
 
 }  // namespace
@@ -59,15 +59,17 @@ std::optional<Config> Reloader::reload(const Config& running) {
   try {
     const Config wanted = load();
     Config next = apply_reload(running, wanted);
-    tell_changes(running, wanted);
+    report_ = compare(running, wanted);
+    tell_changes(report_);
     count_success();
     counters_.succeeded.add();
     return next;
   } catch (const ConfigError& error) {
-    tell_problems(error.problems());
+    report_ = {.problems = error.problems(), .changed = {}, .needs_restart = {}};
   } catch (const std::exception& error) {
-    tell_problems({error.what()});
+    report_ = {.problems = {error.what()}, .changed = {}, .needs_restart = {}};
   }
+  tell_problems(report_.problems);
   counters_.last_successful.set(0);
   counters_.failed.add();
   return std::nullopt;

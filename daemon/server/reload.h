@@ -6,6 +6,7 @@
 
 #include "config/config.h"
 #include "daemon/admin/bearer_token.h"
+#include "daemon/admin/reports.h"
 #include "daemon/base/counters.h"
 
 namespace pulsewheel {
@@ -41,6 +42,9 @@ class Reloader {
   /// `running` stays.
   [[nodiscard]] std::optional<Config> reload(const Config& running);
 
+  /// What the last reload() found.
+  [[nodiscard]] const ReloadReport& report() const noexcept { return report_; }
+
   /// Of the last successful reload: what http.token_file held. Taken with the configuration, since
   /// there may be no descriptor to read it later.
   [[nodiscard]] BearerToken take_http_token() noexcept { return std::move(http_token_); }
@@ -54,6 +58,7 @@ class Reloader {
   const ConfigSource source_;
   int reserve_ = -1;
   BearerToken http_token_;
+  ReloadReport report_;
   ReloadCounters counters_;
 };
 

@@ -166,9 +166,10 @@ void Server::make_shards() {
   status_ = std::make_unique<NodeStatus>(peers, *sequencer_, facts_, config_.presence.tick);
   if (config_.http.enabled) {
     event_feed_ = std::make_unique<EventFeed>(event_ring_options(config_, facts_));
-    Router routes = make_routes(*status_);
+    ApiTable api = api_routes(*status_);
+    add_event_routes(api, *event_feed_);
+    Router routes = make_router(std::move(api));
     add_dashboard_routes(routes);
-    add_event_routes(routes, *event_feed_);
     http_ = std::make_unique<HttpServer>(http_options(config_, facts_), std::move(routes));
     event_feed_->attach(http_->executor());
     status_->attach(*event_feed_);
@@ -334,7 +335,7 @@ void Server::adopt_passed() {
 void Server::start_http() {
   if (!http_) return;
   if (snapshotter_) status_->attach(std::as_const(*snapshotter_).counters());
-  status_->attach(*http_, event_log_.get(), mirror_.get(), reloader_.counters());
+  status_->attach(*http_, *this, event_log_.get(), mirror_.get(), reloader_.counters());
   try {
     http_->start();
   } catch (const std::exception& error) {
@@ -524,6 +525,7 @@ void Server::finish() {
   if (std::exchange(finished_, true)) return;
   service_.finishing();
   drain_limit_.cancel();
+  drain_request_.cancel();
   signals_.cancel();
   if (http_) http_->stop();
   if (draining_ && snapshotter_) end_sessions();

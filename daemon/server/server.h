@@ -20,6 +20,7 @@
 #include "daemon/events/sequencer.h"
 #include "daemon/redis/mirror.h"
 #include "daemon/server/event_feed.h"
+#include "daemon/server/node_control.h"
 #include "daemon/server/node_status.h"
 #include "daemon/server/options.h"
 #include "daemon/server/passed_sockets.h"
@@ -38,7 +39,7 @@ namespace pulsewheel {
 /// Start, in this order, because descriptors made before a shard has separated its table are in
 /// every table, and those made after are in one: event loops and signal handling; shards start
 /// and separate; then logs, Redis, HTTP and listeners are opened.
-class Server final : private ShardObserver {
+class Server final : private ShardObserver, private NodeControl {
  public:
   /// Takes the state folder and makes the event loops; nothing runs yet. `source` is what `config`
   /// was loaded from, for HUP. Throws StartError.
@@ -84,6 +85,8 @@ class Server final : private ShardObserver {
   void on_statistics(ShardIndex shard) override;
   void on_drained(ShardIndex shard) override;
   void on_first_session(ShardIndex shard) override;
+  void request_drain(std::function<void(DrainReport)> done) override;
+  void request_reload(std::function<void(std::optional<ReloadReport>)> done) override;
 
   Config config_;  // what holds: at the start, and after each reload
   Reloader reloader_;
@@ -95,6 +98,7 @@ class Server final : private ShardObserver {
   boost::asio::signal_set signals_;
   boost::asio::steady_timer drain_limit_;
   ServiceManager service_;
+  boost::asio::steady_timer drain_request_{io_};
   std::unique_ptr<EventLog> event_log_;
   std::optional<StartError> failure_;      // why this node ends by itself
   std::unique_ptr<ShardRosters> rosters_;  // null with redis.mode = "off", as the next two

@@ -24,14 +24,27 @@ struct SessionFacts {
   MonoTime last_packet;
   MonoTime deadline;  // the epoch: its shard was not told of it yet, or it is gone
   Duration timeout{0};
+  std::optional<Duration> left;  // of a held user: until the deadline, from the release on
   const Shard::SessionPlace* place = nullptr;
 };
 
-SessionFacts facts_of(const UserFacts& user, const UserSession& session) {
+/// A held user's deadlines are on a time of its own, that stands still: so the end is what is left
+/// behind the end of the hold, at the latest.
+void add_hold(const HoldView& hold, SessionFacts& facts) {
+  if (facts.deadline == MonoTime{}) return;
+  const bool lingering = facts.session->lingering;
+  if (lingering) facts.timeout = facts.deadline - std::min(facts.last_packet, hold.since);
+  const MonoTime stood_still = lingering ? hold.since : std::max(hold.since, facts.last_packet);
+  facts.left = std::max(facts.deadline - stood_still, Duration{0});
+  facts.deadline = hold.until + *facts.left;
+}
+
+SessionFacts facts_of_unheld(const UserFacts& user, const UserSession& session) {
   SessionFacts facts{.session = &session,
                      .last_packet = session.last_packet,
                      .deadline = session.deadline,
-                     .timeout = {}};
+                     .timeout = {},
+                     .left = {}};
   if (session.lingering) {
     facts.timeout = session.deadline - session.last_packet;
     return facts;
@@ -45,6 +58,16 @@ SessionFacts facts_of(const UserFacts& user, const UserSession& session) {
     if (!user.places.empty()) facts.place = &user.places[session.session.shard][i];
   }
   return facts;
+}
+
+SessionFacts facts_of(const UserFacts& user, const UserSession& session) {
+  SessionFacts facts = facts_of_unheld(user, session);
+  if (user.view.hold) add_hold(*user.view.hold, facts);
+  return facts;
+}
+
+HoldInfo info_of(const HoldView& hold, const WallClockMapping& clock) {
+  return {.since_ms = unix_ms(clock, hold.since), .until_ms = unix_ms(clock, hold.until)};
 }
 
 SessionReport report_of(const SessionFacts& facts, const WallClockMapping& clock) {
@@ -94,12 +117,13 @@ Explanation explain(const UserFacts& facts, ShardIndex home, MonoTime now) {
   out.user = state_of(facts, clock);
   out.home_shard = home;
   out.now_ms = unix_ms(clock, now);
+  if (facts.view.hold) out.hold = info_of(*facts.view.hold, clock);
   for (const UserSession& session : facts.view.sessions) {
     const SessionFacts known = facts_of(facts, session);
     SessionExplanation& explained = out.sessions.emplace_back();
     explained.session = report_of(known, clock);
     explained.packet_age_ms = ms(now - known.last_packet);
-    explained.remaining_ms = ms(known.deadline - now);
+    explained.remaining_ms = ms(known.left.value_or(known.deadline - now));
     if (known.place != nullptr) explained.address = known.place->address;
     explained.wheel =
         slot_of(session.lingering ? facts.view.linger_place
@@ -107,7 +131,8 @@ Explanation explain(const UserFacts& facts, ShardIndex home, MonoTime now) {
   }
   if (facts.view.reason) {
     const bool online = facts.view.state == PresenceState::kOnline;
-    EdgeReport edge{.kind = to_string(online ? EdgeKind::kOnline : EdgeKind::kOffline),
+    EdgeReport edge{.seq = {},
+                    .kind = to_string(online ? EdgeKind::kOnline : EdgeKind::kOffline),
                     .reason = to_string(*facts.view.reason),
                     .at_ms = unix_ms(clock, *facts.view.since),
                     .last_seen_ms = {}};
@@ -115,6 +140,32 @@ Explanation explain(const UserFacts& facts, ShardIndex home, MonoTime now) {
     out.edges.push_back(edge);
   }
   return out;
+}
+
+EdgeReport report_of(const EventRing::PastEdge& edge) {
+  const auto wall_ms = [](WallTime time) {
+    return std::chrono::duration_cast<milliseconds>(time.time_since_epoch()).count();
+  };
+  EdgeReport report{.seq = edge.seq,
+                    .kind = to_string(edge.kind),
+                    .reason = to_string(edge.reason),
+                    .at_ms = wall_ms(edge.at),
+                    .last_seen_ms = {}};
+  if (edge.last_seen) report.last_seen_ms = wall_ms(*edge.last_seen);
+  return report;
+}
+
+HoldReport report_of(const Shard::HoldOutcome& outcome) {
+  using Verdict = PresenceRegistry::HoldVerdict;
+  switch (outcome.verdict) {
+    case Verdict::kNotOnline:
+      return {.verdict = HoldReport::Verdict::kNotOnline, .hold = {}};
+    case Verdict::kTooMany:
+      return {.verdict = HoldReport::Verdict::kTooMany, .hold = {}};
+    case Verdict::kHeld:
+      break;
+  }
+  return {.verdict = HoldReport::Verdict::kHeld, .hold = info_of(outcome.hold, WallClockMapping())};
 }
 
 UserLine line_of(KnownUser&& user, const WallClockMapping& clock) {

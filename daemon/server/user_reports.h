@@ -8,6 +8,7 @@
 #include "daemon/admin/reports.h"
 #include "daemon/base/time.h"
 #include "daemon/core/presence_registry.h"
+#include "daemon/events/event_ring.h"
 #include "daemon/server/many_users.h"
 #include "daemon/server/shard.h"
 
@@ -24,6 +25,8 @@ struct UserFacts {
 
 [[nodiscard]] UserReport report_of(const UserFacts& facts);
 [[nodiscard]] Explanation explain(const UserFacts& facts, ShardIndex home, MonoTime now);
+[[nodiscard]] EdgeReport report_of(const EventRing::PastEdge& edge);
+[[nodiscard]] HoldReport report_of(const Shard::HoldOutcome& outcome);
 /// Takes the uid and the devices out of `user`.
 [[nodiscard]] UserLine line_of(KnownUser&& user, const WallClockMapping& clock);
 

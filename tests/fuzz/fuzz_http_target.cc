@@ -1,7 +1,8 @@
 // Fuzzes what the HTTP port makes of a request target. The input is the target itself: it is
 // cut, routed through the real routes, and answered by a source that knows every user. Beside
 // what the sanitizers find: the pieces of a target lie inside it and give it back when joined, a
-// refusal is a 4xx in JSON, and a uid comes back exact.
+// refusal is a 4xx in JSON, and a uid comes back exact. The same input is read as the body of a
+// query, too.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -83,6 +84,22 @@ void ask(http::verb method, std::string_view input) {
   require(answers == 1);
 }
 
+/// The input as the body of a query: refused with a 400, or taken for uids that a query can hold.
+void query(std::string_view input) {
+  FakeSource source;
+  const Router router = make_routes(source, {kUidBytesMax});
+  const auto match = router.match(http::verb::post, "/v1/users:query");
+  std::size_t answers = 0;
+  const Request request{http::verb::post, {}, input, {}};
+  (*std::get<Router::Match>(match).handler)(request, Responder([&](const Response& response) {
+                                              ++answers;
+                                              check_answer(response, {});
+                                            }));
+  require(answers == 1);
+  for (const std::string& uid : source.asked())
+    require(!uid.empty() && uid.size() <= kUidBytesMax);
+}
+
 }  // namespace
 }  // namespace pulsewheel
 
@@ -94,5 +111,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   (void)is_local_host(input);
   ask(http::verb::get, input);
   ask(http::verb::post, input);
+  query(input);
   return 0;
 }

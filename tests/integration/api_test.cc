@@ -90,6 +90,9 @@ TEST(OpenApiTest, EveryRouteAnswersAsDescribed) {
   for (const Operation& operation : operations_of(document)) {
     Client client(daemon.port());  // a kick may have ended the one before
     client.login(uid, "phone 1");
+    if (operation.path == "/v1/users/{uid}:release") {
+      ASSERT_EQ(daemon.post("/v1/users/" + percent_encode(uid) + ":hold").status, 200);
+    }
     std::string body;
     if (operation.description.contains("requestBody")) {
       body = operation.description.at("requestBody")
@@ -109,7 +112,7 @@ TEST(OpenApiTest, EveryRouteAnswersAsDescribed) {
         << operation.method << ' ' << target << '\n'
         << answer.body;
   }
-  EXPECT_GE(called, 11U);
+  EXPECT_GE(called, 16U);
 }
 
 TEST(OpenApiTest, RefusalsAreErrorsAsDescribed) {
@@ -261,7 +264,11 @@ TEST(ExplainTest, SaysWhyAUserIsOffline) {
   ASSERT_TRUE(
       eventually([&] { return (answer = explain(daemon, "alice")).at("state") == "offline"; }));
   EXPECT_THAT(answer.at("summary").get<std::string>(), HasSubstr("the last session logged out"));
+  ASSERT_TRUE(eventually([&] { return explain(daemon, "alice").at("edges").size() == 2; }));
+  answer = explain(daemon, "alice");
   EXPECT_EQ(answer.at("edges").at(0).at("reason"), "logout");
+  EXPECT_EQ(answer.at("edges").at(0).at("seq"), 2);
+  EXPECT_EQ(answer.at("edges").at(1).at("reason"), "login");
 }
 
 TEST(ExplainTest, ShowsALingeringSessionOnTheWheel) {
@@ -296,6 +303,87 @@ TEST(WheelTest, CountsEverySessionOnce) {
   EXPECT_GE(filed, 20);
   EXPECT_LE(filed, 20 + 2 * 2) << "beside the sessions only timers of the shards' own";
   EXPECT_EQ(wheel.at("shards").size(), 2U);
+}
+
+// --- Hold, drain and reload ---------------------------------------------------------------------
+
+TEST(HoldTest, HeldUserStaysOnlineAndGoesWithTheTimeThatWasLeft) {
+  const Daemon daemon({.sets = {"server.shards=2"}});  // a timeout of a second
+  Client client(daemon.port());
+  client.login("alice");
+  ASSERT_EQ(daemon.post("/v1/users/alice:hold").status, 200);
+  EXPECT_TRUE(explain(daemon, "alice").at("hold").is_object());
+  EXPECT_EQ(daemon.metric("pulsewheel_users_held"), 1);
+  Client other(daemon.port());
+  other.login("bob");  // who shows that a timeout has passed
+  ASSERT_TRUE(eventually([&] { return explain(daemon, "bob").at("state") == "offline"; }));
+  Json answer = explain(daemon, "alice");
+  EXPECT_EQ(answer.at("state"), "online");
+  EXPECT_GT(answer.at("sessions").at(0).at("remaining_ms"), 0);
+  EXPECT_GT(answer.at("sessions").at(0).at("packet_age_ms"), 1'000);
+  ASSERT_EQ(daemon.post("/v1/users/alice:release").status, 200);
+  ASSERT_TRUE(eventually([&] { return explain(daemon, "alice").at("state") == "offline"; }));
+  EXPECT_THAT(explain(daemon, "alice").at("summary").get<std::string>(), HasSubstr("no packet"));
+  EXPECT_EQ(daemon.metric("pulsewheel_users_held"), 0);
+}
+
+TEST(HoldTest, LingeringUserIsHeldToo) {
+  const Daemon daemon;
+  Client client(daemon.port());
+  client.login("alice");
+  client.close();
+  ASSERT_EQ(daemon.post("/v1/users/alice:hold", R"({"for_ms": 2500})").status, 200);
+  Client other(daemon.port());
+  other.login("bob");
+  ASSERT_TRUE(eventually([&] { return explain(daemon, "bob").at("state") == "offline"; }));
+  EXPECT_EQ(explain(daemon, "alice").at("state"), "online");
+  ASSERT_TRUE(eventually([&] { return explain(daemon, "alice").at("state") == "offline"; }))
+      << "a forgotten hold ends by itself";
+}
+
+TEST(HoldTest, KickEndsAHeldUser) {
+  const Daemon daemon;
+  Client client(daemon.port());
+  client.login("alice");
+  ASSERT_EQ(daemon.post("/v1/users/alice:hold").status, 200);
+  EXPECT_EQ(daemon.post("/v1/users/alice:kick").status, 200);
+  EXPECT_EQ(client.expect_goaway().reason, proto::GoawayReason::kKicked);
+  EXPECT_EQ(daemon.post("/v1/users/alice:release").status, 404);
+}
+
+TEST(DrainTest, AnswersAndThenStopsInOrder) {
+  Daemon daemon;
+  Client client(daemon.port());
+  client.login("alice");
+  const auto answer = daemon.post("/v1/drain");
+  EXPECT_EQ(answer.status, 202);
+  EXPECT_EQ(Json::parse(answer.body), Json({{"connections", 1}, {"window_ms", 200}}));
+  EXPECT_EQ(client.expect_goaway().reason, proto::GoawayReason::kDraining);
+  EXPECT_EQ(daemon.wait(), 0);
+}
+
+TEST(DrainTest, AnswersAlsoWhereNobodyIsConnected) {
+  Daemon daemon;
+  EXPECT_EQ(daemon.post("/v1/drain").status, 202);
+  EXPECT_EQ(daemon.wait(), 0);
+}
+
+TEST(ReloadTest, AnswersWithWhatHasChangedOrIsWrong) {
+  Daemon daemon({.config = std::string(Daemon::kQuickConfig) + "presence.timeout = \"1s\"\n"});
+  write_file(daemon.config_file(),
+             std::string(Daemon::kQuickConfig) + "presence.timeout = \"2s\"\nserver.shards = 7\n");
+  const auto changed = daemon.post("/v1/reload");
+  EXPECT_EQ(changed.status, 200) << changed.body;
+  const Json body = Json::parse(changed.body);
+  ASSERT_EQ(body.at("changed").size(), 1U) << changed.body;
+  EXPECT_EQ(body.at("changed").at(0).at("key"), "presence.timeout");
+  ASSERT_EQ(body.at("needs_restart").size(), 1U);
+  EXPECT_EQ(body.at("needs_restart").at(0).at("key"), "server.shards");
+  write_file(daemon.config_file(), "presence.timeoot = \"2s\"\n");
+  const auto wrong = daemon.post("/v1/reload");
+  EXPECT_EQ(wrong.status, 422);
+  EXPECT_THAT(wrong.body, HasSubstr("presence.timeoot"));
+  EXPECT_EQ(daemon.metric("pulsewheel_config_last_reload_successful"), 0);
 }
 
 }  // namespace

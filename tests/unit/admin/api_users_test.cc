@@ -157,16 +157,17 @@ TEST_F(ApiUsersTest, ExplainSaysEverythingAboutASession) {
   session.packet_age_ms = 1'000;
   session.remaining_ms = 29'000;
   session.wheel = WheelSlot{1, 7};
-  e.edges.push_back({.kind = "online", .reason = "login", .at_ms = 1'000, .last_seen_ms = {}});
+  e.edges.push_back(
+      {.seq = {}, .kind = "online", .reason = "login", .at_ms = 1'000, .last_seen_ms = {}});
   EXPECT_EQ(Json::parse(send(get("/v1/users/bob:explain")).body()), Json::parse(R"({
     "uid": "bob", "state": "online", "since_ms": 1000, "last_seen_ms": 2000,
     "summary": "online, live sessions: 1; offline in 29.0 s if nothing more comes",
-    "home_shard": 1, "now_ms": 3000,
+    "home_shard": 1, "now_ms": 3000, "hold": null,
     "sessions": [{"id": "9", "shard": 2, "device": "a%20b", "lingering": false,
                   "login_at_ms": 1000, "last_seen_ms": 2000, "deadline_ms": 32000,
                   "timeout_ms": 30000, "address": "192.0.2.1:4711", "packet_age_ms": 1000,
                   "remaining_ms": 29000, "wheel": {"level": 1, "slot": 7}}],
-    "edges": [{"kind": "online", "reason": "login", "at_ms": 1000, "last_seen_ms": null}]})"));
+    "edges": [{"seq": null, "kind": "online", "reason": "login", "at_ms": 1000, "last_seen_ms": null}]})"));
 }
 
 TEST_F(ApiUsersTest, WheelIsSummedSlotBySlot) {
@@ -183,6 +184,80 @@ TEST_F(ApiUsersTest, WheelIsSummedSlotBySlot) {
             Json::parse(R"([{"ticks_per_slot": 1, "hand": 11, "slots": [1, 6]}])"));
   EXPECT_EQ(wheel.at("shards").at(0).at("levels").at(0).at("slots"), Json({1, 2}));
   EXPECT_EQ(wheel.at("shards").at(1).at("armed"), 4);
+}
+
+TEST_F(ApiUsersTest, ExplainShowsAHold) {
+  source_.explanation->hold = HoldInfo{1'000, 61'000};
+  EXPECT_EQ(Json::parse(send(get("/v1/users/bob:explain")).body()).at("hold"),
+            Json::parse(R"({"since_ms": 1000, "until_ms": 61000})"));
+}
+
+TEST_F(ApiUsersTest, HoldIsForAnHourOrForAsLongAsTheBodySays) {
+  const auto usual = send(post("/v1/users/a%2Fb:hold"));
+  EXPECT_EQ(usual.result_int(), 200U);
+  EXPECT_EQ(Json::parse(usual.body()),
+            Json::parse(R"({"uid": "a%2Fb", "since_ms": 1, "until_ms": 2})"));
+  EXPECT_EQ(send(post_with_body("/v1/users/bob:hold", R"({"for_ms": 5})")).result_int(), 200U);
+  EXPECT_THAT(source_.held(), ElementsAre(std::pair("a/b"s, std::chrono::milliseconds(3'600'000)),
+                                          std::pair("bob"s, std::chrono::milliseconds(5))));
+}
+
+TEST_F(ApiUsersTest, HoldLastsAWeekAtMost) {
+  const auto hold = [this](const char* body) {
+    return send(post_with_body("/v1/users/bob:hold", body)).result_int();
+  };
+  EXPECT_EQ(hold(R"({"for_ms": 604800000})"), 200U);
+  EXPECT_EQ(hold(R"({"for_ms": 604800001})"), 400U);
+  EXPECT_EQ(hold(R"({"for_ms": 0})"), 400U);
+  EXPECT_EQ(hold(R"({"for": 1})"), 400U);
+  EXPECT_EQ(source_.held().size(), 1U);
+}
+
+TEST_F(ApiUsersTest, HoldSaysWhyItIsNone) {
+  source_.hold_report = HoldReport{HoldReport::Verdict::kNotOnline, {}};
+  const auto offline = send(post("/v1/users/bob:hold"));
+  EXPECT_EQ(offline.result_int(), 404U);
+  EXPECT_EQ(error_code(offline), "not_online");
+  source_.hold_report = HoldReport{HoldReport::Verdict::kTooMany, {}};
+  const auto too_many = send(post("/v1/users/bob:hold"));
+  EXPECT_EQ(too_many.result_int(), 409U);
+  EXPECT_EQ(error_code(too_many), "too_many_holds");
+  source_.hold_report = std::nullopt;
+  EXPECT_EQ(send(post("/v1/users/bob:hold")).result_int(), 503U);
+}
+
+TEST_F(ApiUsersTest, ReleaseSaysHowLongTheUserWasHeld) {
+  const auto answer = send(post("/v1/users/bob:release"));
+  EXPECT_EQ(answer.result_int(), 200U);
+  EXPECT_EQ(Json::parse(answer.body()), Json::parse(R"({"uid": "bob", "held_ms": 1500})"));
+  source_.release_report = ReleaseReport{};
+  const auto not_held = send(post("/v1/users/bob:release"));
+  EXPECT_EQ(not_held.result_int(), 404U);
+  EXPECT_EQ(error_code(not_held), "not_held");
+}
+
+TEST_F(ApiUsersTest, DrainIsAcceptedAndSaysHowManyLeave) {
+  const auto answer = send(post("/v1/drain"));
+  EXPECT_EQ(answer.result_int(), 202U);
+  EXPECT_EQ(Json::parse(answer.body()), Json::parse(R"({"connections": 12, "window_ms": 10000})"));
+}
+
+TEST_F(ApiUsersTest, ReloadSaysWhatHasChanged) {
+  source_.reload_report = ReloadReport{{}, {{"a.b", "1", "2"}}, {{"c.d", "x", "y"}}};
+  const auto answer = send(post("/v1/reload"));
+  EXPECT_EQ(answer.result_int(), 200U);
+  EXPECT_EQ(Json::parse(answer.body()),
+            Json::parse(R"({"changed": [{"key": "a.b", "before": "1", "after": "2"}],
+                            "needs_restart": [{"key": "c.d", "before": "x", "after": "y"}]})"));
+}
+
+TEST_F(ApiUsersTest, ReloadOfAWrongConfigurationSaysWhatIsWrong) {
+  source_.reload_report = ReloadReport{{"line 3: no such key", "line 5: too long"}, {}, {}};
+  const auto answer = send(post("/v1/reload"));
+  EXPECT_EQ(answer.result_int(), 422U);
+  EXPECT_EQ(error_code(answer), "bad_config");
+  EXPECT_EQ(Json::parse(answer.body()).at("problems"),
+            Json({"line 3: no such key", "line 5: too long"}));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "daemon/admin/http_server.h"
+#include "daemon/admin/routes.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/admin/fake_events.h"
 #include "tests/unit/admin/raw_client.h"
@@ -30,9 +31,9 @@ class EventRoutesTest : public testing::Test {
     HttpServer::Options options;
     options.port = 0;
     options.limits = http_limits_;
-    Router router;
-    add_event_routes(router, events_, limits_);
-    server_ = std::make_unique<HttpServer>(options, std::move(router));
+    ApiTable table;
+    add_event_routes(table, events_, limits_);
+    server_ = std::make_unique<HttpServer>(options, make_router(std::move(table)));
     events_.attach(server_->executor());
     server_->start();
     return *server_;

@@ -18,8 +18,11 @@ Explanation offline(std::string_view reason) {
             .since_ms = kNowMs - 12'340,
             .last_seen_ms = kNowMs - 42'990,
             .sessions = {}};
-  e.edges.push_back(
-      {.kind = "offline", .reason = reason, .at_ms = kNowMs - 12'340, .last_seen_ms = {}});
+  e.edges.push_back({.seq = {},
+                     .kind = "offline",
+                     .reason = reason,
+                     .at_ms = kNowMs - 12'340,
+                     .last_seen_ms = {}});
   return e;
 }
 
@@ -49,6 +52,14 @@ TEST(SummaryTest, SaysWhenAUserGoesOffline) {
   EXPECT_EQ(summary_of(online(true)),
             "online without a connection (lingering); offline in 7.4 s unless the client comes "
             "back");
+}
+
+TEST(SummaryTest, SaysThatAUserIsHeld) {
+  Explanation e = online(false);
+  e.hold = HoldInfo{kNowMs - 5'000, kNowMs + 60'000};
+  EXPECT_EQ(summary_of(e),
+            "online, live sessions: 1; held, so that no deadline runs for the next 60.0 s; then "
+            "7.4 s are left");
 }
 
 TEST(SummaryTest, SaysWhenNothingIsKnown) {

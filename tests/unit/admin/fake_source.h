@@ -1,6 +1,7 @@
 // FakeSource: a StatusSource that says what the test tells it to.
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -27,6 +28,10 @@ class FakeSource : public StatusSource {
   bool knows_cursor = true;
   std::optional<Explanation> explanation = Explanation{};
   std::optional<WheelReport> wheel = WheelReport{1.0, {WheelReport::OfShard{}}};
+  std::optional<HoldReport> hold_report = HoldReport{HoldReport::Verdict::kHeld, {1, 2}};
+  std::optional<ReleaseReport> release_report = ReleaseReport{true, 1'500};
+  std::optional<DrainReport> drain_report = DrainReport{12, 10'000};
+  std::optional<ReloadReport> reload_report = ReloadReport{};
   bool keep_users_waiting = false;  // callbacks are kept, and never called
 
   bool live() const override { return is_live; }
@@ -56,6 +61,23 @@ class FakeSource : public StatusSource {
     done(kick_report);
   }
 
+  void async_hold(std::string uid, std::chrono::milliseconds length,
+                  Callback<HoldReport> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      held_.emplace_back(std::move(uid), length);
+    }
+    done(hold_report);
+  }
+  void async_release(std::string uid, Callback<ReleaseReport> done) override {
+    {
+      const std::lock_guard lock(mutex_);
+      asked_.push_back(std::move(uid));
+    }
+    done(release_report);
+  }
+  void async_drain(Callback<DrainReport> done) override { done(drain_report); }
+  void async_reload(Callback<ReloadReport> done) override { done(reload_report); }
   void async_query(std::vector<std::string> uids, Callback<std::vector<UserLine>> done) override {
     {
       const std::lock_guard lock(mutex_);
@@ -90,6 +112,11 @@ class FakeSource : public StatusSource {
     const std::lock_guard lock(mutex_);
     return asked_;
   }
+  /// Who was to be held, and for how long.
+  std::vector<std::pair<std::string, std::chrono::milliseconds>> held() const {
+    const std::lock_guard lock(mutex_);
+    return held_;
+  }
   /// Cursor and limit of each page asked for.
   std::vector<std::pair<std::string, std::size_t>> listed() const {
     const std::lock_guard lock(mutex_);
@@ -105,6 +132,7 @@ class FakeSource : public StatusSource {
   mutable std::mutex mutex_;
   std::vector<std::string> asked_;
   std::vector<std::string> kicked_;
+  std::vector<std::pair<std::string, std::chrono::milliseconds>> held_;
   std::vector<std::pair<std::string, std::size_t>> listed_;
   std::vector<UserCallback> waiting_;
 };

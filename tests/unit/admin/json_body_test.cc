@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 constexpr std::array kMembers{
     JsonMember{.name = "uids", .kind = JsonMember::Kind::kTexts, .max = 3, .required = true},
-    JsonMember{.name = "for_ms", .kind = JsonMember::Kind::kNumber, .max = 1'000}};
+    JsonMember{.name = "for_ms", .kind = JsonMember::Kind::kNumber, .max = 1'000, .min = 1}};
 
 JsonBody parsed(std::string_view text) {
   return std::get<JsonBody>(JsonBody::parse(text, kMembers));
@@ -66,7 +66,8 @@ TEST(JsonBodyTest, SaysWhatIsWrongAndWhatIsAllowed) {
       {R"({"uids": [[]]})", "a list does not belong there"},
       {R"({"uids": [{}]})", "an object does not belong there"},
       {R"({"uids": {}})", "an object does not belong there"},
-      {R"({"uids": [], "for_ms": 1001})", "'for_ms' must be a whole number from 0 to 1000"},
+      {R"({"uids": [], "for_ms": 1001})", "'for_ms' must be a whole number from 1 to 1000"},
+      {R"({"uids": [], "for_ms": 0})", "'for_ms' must be a whole number"},
       {R"({"uids": [], "for_ms": -1})", "'for_ms' must be a whole number"},
       {R"({"uids": [], "for_ms": 1.5})", "'for_ms' must be a whole number"},
       {R"({"uids": [], "for_ms": 99999999999999999999})", "'for_ms' must be a whole number"},

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "daemon/admin/event_routes.h"
 #include "daemon/admin/routes.h"
+#include "tests/unit/admin/fake_events.h"
 #include "tests/unit/admin/fake_source.h"
 
 namespace pulsewheel {
@@ -26,7 +28,14 @@ class OpenApiTest : public testing::Test {
   }
 
   FakeSource source_;
-  Router router_ = make_routes(source_);
+  static Router router_of(FakeSource& source, FakeEvents& events) {
+    ApiTable table = api_routes(source);
+    add_event_routes(table, events);
+    return make_router(std::move(table));
+  }
+
+  FakeEvents events_;
+  Router router_ = router_of(source_, events_);
   Json document_;
 };
 

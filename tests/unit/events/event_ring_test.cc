@@ -269,5 +269,21 @@ TEST_F(EventRingTest, HasItsMemoryFromTheStart) {
   EXPECT_LT(support::heap_bytes() - before, empty + empty / 10);
 }
 
+TEST_F(EventRingTest, EdgesOfAUserComeNewestFirst) {
+  add({"alice", "bob", "alice"});
+  add_gap(2);
+  add_edges(300);
+  add({"alice"});
+  const auto seqs = [this](std::size_t count) {
+    std::vector<std::uint64_t> out;
+    for (const EventRing::PastEdge& edge : ring().edges_of("alice", count))
+      out.push_back(edge.seq);
+    return out;
+  };
+  EXPECT_EQ(seqs(10), (std::vector<std::uint64_t>{306, 3, 1}));
+  EXPECT_EQ(seqs(2), (std::vector<std::uint64_t>{306, 3}));
+  EXPECT_TRUE(ring().edges_of("nobody", 10).empty());
+}
+
 }  // namespace
 }  // namespace pulsewheel
