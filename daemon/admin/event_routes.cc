@@ -240,7 +240,7 @@ std::vector<ApiParam> event_params() {
       {"tail", "Begin with so many of the newest events, where there is no cursor", "10",
        Kind::kNumber},
       {"uid", "Only what concerns this user, percent-encoded", "alice%20%2F%00", Kind::kText},
-      {"limit", "Events in an answer at most: 1 to 10000, usually 1000", "100", Kind::kNumber},
+      {"limit", "Events in an answer at most: 1 to 2000, usually 500", "100", Kind::kNumber},
       {"wait_s", "Seconds to wait for an event where there is none: 0 to 60", "0", Kind::kNumber}};
 }
 

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/beast/core/basic_stream.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
-#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -48,38 +51,93 @@ bool allowed_in_host(char c) {
          c == '.' || c == '_' || c == ':';
 }
 
+constexpr std::size_t kStatusOk = 200;
+
 // One exchange: operations run one after the other, each to its end, on a loop that has nothing
-// else to do. The stream's one deadline covers all of them.
+// else to do. The stream's one deadline covers all of them, until it is renewed.
 class Exchange {
  public:
-  Exchange(const Url& url, std::chrono::milliseconds timeout) : url_(url), timeout_(timeout) {}
+  Exchange(const Access& access, std::chrono::milliseconds timeout)
+      : access_(access), timeout_(timeout) {}
 
-  Answer ask(http::verb method, std::string_view target) {
-    const auto endpoints = resolve();
-    stream_.expires_after(timeout_);
-    run([&](auto done) { stream_.async_connect(endpoints, done); });
-
-    http::request<http::empty_body> request(method, target, 11);
-    request.set(http::field::host, url_.authority());
-    request.set(http::field::user_agent, "pulsewheelctl/" + std::string(build_info().version));
-    request.set(http::field::connection, "close");
-    request.prepare_payload();
-    run([&](auto done) { http::async_write(stream_, request, done); });
-
-    beast::flat_buffer buffer;
+  Answer ask(const Question& question) {
+    send(question, "application/json");
     http::response_parser<http::string_body> parser;
     parser.body_limit(kAnswerBytesMax);
-    run([&](auto done) { http::async_read(stream_, buffer, parser, done); });
+    run([&](auto done) { http::async_read(stream_, buffer_, parser, done); });
     auto response = parser.release();
     return {response.result_int(), std::move(response.body())};
   }
 
+  Answer follow(const Question& question, const std::function<bool(std::string_view)>& more) {
+    send(question, "text/event-stream");
+    http::response_parser<http::string_body> parser;
+    parser.body_limit(boost::none);
+    run([&](auto done) { http::async_read_header(stream_, buffer_, parser, done); });
+    const unsigned status = parser.get().result_int();
+    std::string& body = parser.get().body();
+    while (!parser.is_done() && body.size() < kAnswerBytesMax) {
+      stream_.expires_after(timeout_);
+      run([&](auto done) { http::async_read_some(stream_, buffer_, parser, done); });
+      if (status != kStatusOk) continue;  // a refusal is wanted whole
+      if (!body.empty() && !more(body)) break;
+      body.clear();
+    }
+    return {status, std::move(body)};
+  }
+
  private:
-  asio::ip::tcp::resolver::results_type resolve() {
+  using Protocol = asio::generic::stream_protocol;
+
+  void send(const Question& question, std::string_view accept) {
+    connect();
+    const bool is_post = question.method == Question::Method::kPost;
+    http::request<http::string_body> request(is_post ? http::verb::post : http::verb::get,
+                                             question.target, 11);
+    request.set(http::field::host,
+                access_.unix_socket.empty() ? access_.url.authority() : std::string("localhost"));
+    request.set(http::field::user_agent, "pulsewheelctl/" + std::string(build_info().version));
+    request.set(http::field::accept, accept);
+    request.set(http::field::connection, "close");
+    if (!access_.token.empty()) request.set(http::field::authorization, "Bearer " + access_.token);
+    if (!question.last_event_id.empty()) request.set("Last-Event-ID", question.last_event_id);
+    if (!question.body.empty()) request.set(http::field::content_type, "application/json");
+    request.body() = question.body;
+    request.prepare_payload();
+    run([&](auto done) { http::async_write(stream_, request, done); });
+  }
+
+  // Tries one address after the other, as a name may have several.
+  void connect() {
+    error_code result = asio::error::host_not_found;
+    for (const Protocol::endpoint& endpoint : endpoints()) {
+      stream_.expires_after(timeout_);
+      io_.restart();
+      stream_.async_connect(endpoint, [&result](error_code ec) { result = ec; });
+      io_.run();
+      if (!result) return;
+      stream_.close();
+    }
+    fail(result);
+  }
+
+  std::vector<Protocol::endpoint> endpoints() {
+    if (!access_.unix_socket.empty()) return {unix_endpoint()};
     error_code ec;
-    auto endpoints = asio::ip::tcp::resolver(io_).resolve(url_.host, url_.port, ec);
+    const auto found = asio::ip::tcp::resolver(io_).resolve(access_.url.host, access_.url.port, ec);
     if (ec) fail(ec);
-    return endpoints;
+    std::vector<Protocol::endpoint> out;
+    for (const auto& entry : found)
+      out.emplace_back(entry.endpoint());
+    return out;
+  }
+
+  asio::local::stream_protocol::endpoint unix_endpoint() const {
+    try {
+      return asio::local::stream_protocol::endpoint(access_.unix_socket);
+    } catch (const boost::system::system_error& e) {  // the path is too long
+      fail(e.code());
+    }
   }
 
   template <class Start>
@@ -100,13 +158,14 @@ class Exchange {
     } else if (ec.category() == http::make_error_code(http::error::bad_version).category()) {
       why = "what answers there does not speak HTTP (" + why + ")";
     }
-    throw UnreachableError("cannot reach http://" + url_.authority() + ": " + why);
+    throw UnreachableError("cannot reach " + access_.name() + ": " + why);
   }
 
-  const Url& url_;
+  const Access& access_;
   const std::chrono::milliseconds timeout_;
   asio::io_context io_{1};
-  beast::tcp_stream stream_{io_};
+  beast::basic_stream<Protocol> stream_{io_};
+  beast::flat_buffer buffer_;
 };
 
 }  // namespace
@@ -148,12 +207,17 @@ std::string Url::authority() const {
   return (v6 ? "[" + host + "]" : host) + ":" + port;
 }
 
-Answer http_get(const Url& url, std::string_view target, std::chrono::milliseconds timeout) {
-  return Exchange(url, timeout).ask(http::verb::get, target);
+std::string Access::name() const {
+  return unix_socket.empty() ? "http://" + url.authority() : "unix:" + unix_socket;
 }
 
-Answer http_post(const Url& url, std::string_view target, std::chrono::milliseconds timeout) {
-  return Exchange(url, timeout).ask(http::verb::post, target);
+Answer ask(const Access& access, const Question& question, std::chrono::milliseconds timeout) {
+  return Exchange(access, timeout).ask(question);
+}
+
+Answer follow(const Access& access, const Question& question, std::chrono::milliseconds timeout,
+              const std::function<bool(std::string_view)>& more) {
+  return Exchange(access, timeout).follow(question, more);
 }
 
 }  // namespace pulsewheel::ctl

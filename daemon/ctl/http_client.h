@@ -1,7 +1,8 @@
-// The HTTP client of pulsewheelctl: one question, one answer, within a time limit.
+// The HTTP client of pulsewheelctl: one question, one answer or a stream of them, in time.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +21,25 @@ struct Url {
   [[nodiscard]] std::string authority() const;
 };
 
+/// A daemon, and what it takes to be let in.
+struct Access {
+  Url url;
+  std::string unix_socket;  // a path to connect to instead of the URL's host; empty: none
+  std::string token;        // empty: none
+
+  /// "http://host:port" or "unix:PATH".
+  [[nodiscard]] std::string name() const;
+};
+
+struct Question {
+  enum class Method { kGet, kPost };
+
+  Method method = Method::kGet;
+  std::string target;         // an encoded path, with a query if any
+  std::string body;           // JSON; empty: none
+  std::string last_event_id;  // of a stream that goes on; empty: from now on
+};
+
 struct Answer {
   unsigned status = 0;
   std::string body;
@@ -31,12 +51,16 @@ class UnreachableError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Asks for `target`, which is an encoded path, or posts to it without a body. Blocks for `timeout`
-/// at most, and for as long as the system's resolver takes where the host is a name. Throws
-/// UnreachableError naming the URL.
-[[nodiscard]] Answer http_get(const Url& url, std::string_view target,
-                              std::chrono::milliseconds timeout);
-[[nodiscard]] Answer http_post(const Url& url, std::string_view target,
-                               std::chrono::milliseconds timeout);
+/// Blocks for `timeout` at most, and for as long as the system's resolver takes where the host is a
+/// name. Throws UnreachableError naming the daemon.
+[[nodiscard]] Answer ask(const Access& access, const Question& question,
+                         std::chrono::milliseconds timeout);
+
+/// Asks for an endless answer and hands over its body as it comes; `more` returns false to end it.
+/// `timeout` is for the head, and for each silence after it. The answer when it is a refusal, or
+/// has come to its end; its body has been handed over then. Throws UnreachableError.
+[[nodiscard]] Answer follow(const Access& access, const Question& question,
+                            std::chrono::milliseconds timeout,
+                            const std::function<bool(std::string_view)>& more);
 
 }  // namespace pulsewheel::ctl

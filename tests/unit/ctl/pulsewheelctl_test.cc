@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "daemon/admin/routes.h"
 #include "daemon/base/build_info.h"
 #include "daemon/ctl/commands.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/admin/fake_source.h"
 #include "tests/unit/ctl/program.h"
 
@@ -28,6 +30,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 constexpr int kUsage = 64;
+constexpr int kNoInput = 66;
+constexpr int kNoPermission = 77;
 constexpr int kUnavailable = 69;
 
 std::string url_of(std::uint16_t port) {
@@ -95,7 +99,8 @@ TEST_F(PulsewheelctlTest, VersionIsThatOfTheBuild) {
 TEST_F(PulsewheelctlTest, HelpNamesCommandsAndExitCodes) {
   const ProgramResult result = run({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* word : {"healthcheck", "status", "user", "kick", "PULSEWHEEL_URL", "69"}) {
+  for (const char* word : {"healthcheck", "status", "drain", "reload", "user", "explain", "kick",
+                           "hold", "release", "query", "top", "watch", "PULSEWHEEL_URL", "69"}) {
     EXPECT_THAT(result.out, HasSubstr(word));
   }
 }
@@ -199,8 +204,158 @@ TEST_F(PulsewheelctlTest, KickOfAUserWhoIsNotOnlineIsRefused) {
   EXPECT_THAT(result.err, HasSubstr("not online"));
 }
 
+TEST_F(PulsewheelctlTest, ExplainSaysWhyAndWhere) {
+  Explanation& e = *source_.explanation;
+  e.user.state = "online";
+  SessionExplanation& session = e.sessions.emplace_back();
+  session.address = "192.0.2.1:4711";
+  session.remaining_ms = 12'345;
+  session.wheel = WheelSlot{1, 7};
+  e.edges.push_back({.seq = {}, .kind = "online", .reason = "login", .at_ms = 0, .last_seen_ms = {}});
+  const ProgramResult result = ask({"explain", "bob"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("summary     online, live sessions: 1"));
+  EXPECT_THAT(result.out, HasSubstr("  address      192.0.2.1:4711\n"));
+  EXPECT_THAT(result.out, HasSubstr(", in 12.3 s\n"));
+  EXPECT_THAT(result.out, HasSubstr("  wheel        level 1, slot 7\n"));
+  EXPECT_THAT(result.out, HasSubstr("1970-01-01 00:00:00.000 UTC  online (login)\n"));
+}
+
+TEST_F(PulsewheelctlTest, HoldAndReleaseSayWhatTheyDid) {
+  source_.hold_report = HoldReport{HoldReport::Verdict::kHeld, {0, 90'000}};
+  EXPECT_EQ(ask({"hold", "a/b", "--for", "90s"}).out,
+            "held a%2Fb until 1970-01-01 00:01:30.000 UTC\n");
+  EXPECT_THAT(source_.held(),
+              ElementsAre(std::pair(std::string("a/b"), std::chrono::milliseconds(90'000))));
+  EXPECT_EQ(ask({"release", "a/b"}).out, "released a%2Fb, held for 1.5 s\n");
+  source_.release_report = ReleaseReport{};
+  const ProgramResult none = ask({"release", "bob"});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("not held"));
+}
+
+TEST_F(PulsewheelctlTest, DrainSaysHowManyLeave) {
+  const ProgramResult result = ask({"drain"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out, "draining: 12 connections leave within 10.0 s\n");
+}
+
+TEST_F(PulsewheelctlTest, ReloadSaysWhatHasChanged) {
+  EXPECT_EQ(ask({"reload"}).out, "reloaded: nothing has changed\n");
+  source_.reload_report = ReloadReport{{}, {{"a.b", "1", "2"}}, {{"c.d", "x", "y"}}};
+  EXPECT_EQ(ask({"reload"}).out, "a.b: 1 is now 2\nc.d: x stays, y takes a restart\n");
+}
+
+TEST_F(PulsewheelctlTest, ReloadOfAWrongConfigurationSaysWhatIsWrong) {
+  source_.reload_report = ReloadReport{{"line 3: no such key", "line 5: too long"}, {}, {}};
+  const ProgramResult result = ask({"reload"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "pulsewheelctl: the daemon says: the configuration was not reloaded, everything stays "
+            "as it was\n  line 3: no such key\n  line 5: too long\n");
+}
+
+TEST_F(PulsewheelctlTest, QueryTakesUidsFromArgumentsAndFile) {
+  source_.lines = std::vector<UserLine>{{"a/b", "online", 0, {}, 1, {"phone", "tab"}}};
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "uids", "c%00\r\n\nd\n");
+  const ProgramResult result = ask({"query", "a/b", "b", "--file", folder / "uids"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out,
+            "UID    STATE   SINCE                        LAST SEEN  SESSIONS  DEVICES\n"
+            "a%2Fb  online  1970-01-01 00:00:00.000 UTC  never      1         phone,tab\n");
+  using namespace std::string_literals;
+  EXPECT_THAT(source_.asked(), ElementsAre("a/b", "b", "c\0"s, "d"));
+}
+
+TEST_F(PulsewheelctlTest, QueryOfVeryManyTakesSeveralCalls) {
+  source_.lines = std::vector<UserLine>{{"x", "offline", {}, {}, 0, {}}};
+  const test::TemporaryFolder folder;
+  std::string uids;
+  for (int i = 0; i < 25'000; ++i)
+    uids += "u" + std::to_string(i) + "\n";
+  test::write_file(folder / "uids", uids);
+  const ProgramResult result = ask({"query", "--json", "--file", folder / "uids"});
+  EXPECT_EQ(Json::parse(result.out).at("users").size(), 3U) << "one line for each call here";
+  EXPECT_EQ(source_.asked().size(), 5'000U);
+  EXPECT_EQ(source_.asked().back(), "u24999");
+}
+
+TEST_F(PulsewheelctlTest, QueryOfAFileThatIsNotThereIsNoInput) {
+  const ProgramResult result = ask({"query", "--file", "/nowhere/uids"});
+  EXPECT_EQ(result.exit_code, kNoInput);
+  EXPECT_THAT(result.err, HasSubstr("'/nowhere/uids': No such file"));
+}
+
+TEST_F(PulsewheelctlTest, QueryReadsStandardInput) {
+  const ProgramResult result = ask({"query", "--file", "-", "--json"});  // it is empty here
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(Json::parse(result.out), Json::parse(R"({"users": []})"));
+}
+
+TEST_F(PulsewheelctlTest, TopDrawsTheWheelAndItsHand) {
+  source_.status_json = {{"phase", "serving"}, {"connections", 12}};
+  source_.wheel =
+      WheelReport{.tick_s = 1,
+                  .shards = {{.shard = 0,
+                              .tick = 1,
+                              .levels = {{.ticks_per_slot = 1, .hand = 1, .counts = {0, 4, 8}}}}}};
+  const ProgramResult result = ask({"top", "--count", "1"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("connections     12"));
+  EXPECT_THAT(result.out, HasSubstr("slots of 1 ticks, the fullest holds 8\n    #\n"));
+  EXPECT_THAT(result.out, HasSubstr("\n  # #\n  ^\n"));
+  EXPECT_THAT(result.out, testing::Not(HasSubstr("\x1b"))) << "this is no terminal";
+}
+
+TEST_F(PulsewheelctlTest, TopInJsonIsALineForEachLook) {
+  const ProgramResult result = ask({"top", "--json", "--count", "2", "--interval", "1ms"});
+  std::istringstream lines(result.out);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count)
+    EXPECT_EQ(Json::parse(line).at("status"), source_.status_json);
+  EXPECT_EQ(count, 2U);
+}
+
+TEST_F(PulsewheelctlTest, AsksThroughAUnixSocket) {
+  const test::TemporaryFolder folder;
+  HttpServer::Options options;
+  options.port = 0;
+  options.unix_socket = folder / "http";
+  server_ = std::make_unique<HttpServer>(options, make_routes(source_));
+  server_->start();
+  const ProgramResult result =
+      run({"status", "--unix-socket", folder / "http", "--url", "http://127.0.0.1:1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const ProgramResult none = run({"status", "--unix-socket", folder / "none"});
+  EXPECT_EQ(none.exit_code, kUnavailable);
+  EXPECT_THAT(none.err, HasSubstr("cannot reach unix:" + folder / "none"));
+  EXPECT_EQ(run({"status", "--unix-socket", std::string(200, 'a')}).exit_code, kUnavailable);
+}
+
+TEST_F(PulsewheelctlTest, ShowsTheTokenThatAFileHolds) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "token", "correct-horse-battery-staple\n");
+  test::write_file(folder / "wrong", "wrong-horse-battery-staple\n");
+  HttpServer::Options options;
+  options.port = 0;
+  options.token = BearerToken::read(folder / "token");
+  server_ = std::make_unique<HttpServer>(options, make_routes(source_));
+  server_->start();
+  const std::string url = url_of(server_->port());
+  EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "token"}).exit_code, 0);
+  EXPECT_EQ(run({"status", "--url", url}, {"PULSEWHEEL_TOKEN_FILE=" + folder / "token"}).exit_code,
+            0);
+  EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "wrong"}).exit_code,
+            kNoPermission);
+  EXPECT_EQ(run({"status", "--url", url}).exit_code, kNoPermission);
+  test::write_file(folder / "odd", "a token\r\nX: y");
+  EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "odd"}).exit_code, kNoInput);
+  EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "none"}).exit_code, kNoInput);
+}
+
 TEST_F(PulsewheelctlTest, MalformedUidIsWrongUsage) {
-  for (const char* command : {"user", "kick"}) {
+  for (const char* command : {"user", "explain", "kick", "hold", "release", "query"}) {
     for (const char* uid : {"%", "100%", "%zz", ""}) {
       const ProgramResult result = ask({command, uid});
       EXPECT_EQ(result.exit_code, kUsage) << uid;
@@ -270,6 +425,11 @@ TEST_F(PulsewheelctlTest, WrongUsageIs64AndSaysWhat) {
       {{"status", "--loud"}, "--loud"},
       {{"user"}, "UID"},
       {{"kick"}, "UID"},
+      {{"hold", "bob", "--for", "169h"}, "1ms to 168h"},
+      {{"hold", "bob", "--for", "soon"}, "1ms to 168h"},
+      {{"query"}, "name some UIDs"},
+      {{"top", "--interval", "0s"}, "1ms to 60m"},
+      {{"top", "--count", "-1"}, "--count"},
       {{"status", "--timeout", "5"}, "1ms to 60m"},
       {{"status", "--timeout", "0s"}, "1ms to 60m"},
       {{"status", "--timeout", "2h"}, "1ms to 60m"},
