@@ -80,6 +80,8 @@ TEST(NodeSimCoverageTest, EverythingThatCanHappenHappens) {
     all.stalls += t.stalls;
     all.fences += t.fences;
     all.kicks += t.kicks;
+    all.holds += t.holds;
+    all.holds_over += t.holds_over;
     all.settings += t.settings;
     all.deadlines += t.deadlines;
     all.crashes += t.crashes;
@@ -94,6 +96,8 @@ TEST(NodeSimCoverageTest, EverythingThatCanHappenHappens) {
   EXPECT_GT(all.stalls, 0U);
   EXPECT_GT(all.fences, 0U);
   EXPECT_GT(all.kicks, 0U);
+  EXPECT_GT(all.holds, all.holds_over);
+  EXPECT_GT(all.holds_over, 0U);
   EXPECT_GT(all.settings, 0U);
   EXPECT_GT(all.deadlines, 0U);
   EXPECT_GT(all.crashes, 0U);
@@ -131,7 +135,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Sabotage::kLostDismissal, "takeovers"}, Case{Sabotage::kBlindStall, "stalls"},
         Case{Sabotage::kExpiresAhead, "everything"}, Case{Sabotage::kLateWakeup, "calm"},
         Case{Sabotage::kForgottenKeepalive, "calm"}, Case{Sabotage::kForgottenEnd, "stalls"},
-        Case{Sabotage::kForgottenTouch, "takeovers"}, Case{Sabotage::kDoubleLogin, "calm"}),
+        Case{Sabotage::kForgottenTouch, "takeovers"}, Case{Sabotage::kDoubleLogin, "calm"},
+        Case{Sabotage::kForgottenRest, "single"}),
     [](const auto& tested) { return without_dashes(to_string(tested.param.sabotage)); });
 
 }  // namespace

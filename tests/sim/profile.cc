@@ -23,6 +23,7 @@ Profile single() {
   p.about = "one shard, no latency: whatever a shard says to itself";
   p.shards = 1;
   p.kick_every = seconds{20};
+  p.hold_every = seconds{2};
   return p;
 }
 
@@ -47,6 +48,7 @@ Profile stalls() {
   p.lost = 10;
   p.habits.half_open = 20;
   p.habits.fin = 20;
+  p.hold_every = seconds{1};
   p.stall_every = seconds{40};
   p.whole_node_stalls = 300;
   p.stalls_inside_round = 200;
@@ -98,6 +100,7 @@ Profile takeovers() {
   p.habits.logout = 40;
   p.impatient = 200;
   p.kick_every = seconds{2};
+  p.hold_every = milliseconds{500};
   p.mail_delay = {microseconds{1}, milliseconds{5}};
   p.lateness_max = milliseconds{300};
   return p;
@@ -152,6 +155,7 @@ Profile no_linger() {
   p.habits.reset = 20;
   p.habits.half_open = 20;
   p.kick_every = seconds{10};
+  p.hold_every = seconds{1};
   p.stall_every = minutes{5};
   p.stall = {milliseconds{300}, seconds{40}};
   p.lateness_max = milliseconds{500};
@@ -166,6 +170,7 @@ Profile reloads() {
   p.shards = 3;
   p.users = 500;
   p.reload_every = seconds{8};
+  p.hold_every = milliseconds{500};
   p.near_deadline = 60;
   p.impatient = 60;
   p.lateness_max = milliseconds{50};
@@ -179,6 +184,7 @@ Profile restarts() {
   p.shards = 4;
   p.users = 500;
   p.restart_every = seconds{90};
+  p.hold_every = seconds{1};
   p.kick_every = seconds{30};
   p.retention = minutes{1};
   p.offline_users_max = 20;
@@ -203,6 +209,7 @@ Profile everything() {
   p.mail_delay = {microseconds{1}, milliseconds{1}};
   p.retention = minutes{2};
   p.kick_every = seconds{10};
+  p.hold_every = milliseconds{500};
   p.storm_every = minutes{15};
   p.reload_every = minutes{2};
   p.restart_every = minutes{15};
