@@ -11,7 +11,7 @@ namespace pulsewheel {
 namespace {
 
 /// Of input lines; what a reader sees is laid out anew.
-constexpr std::size_t kLineWidth = 79;
+constexpr std::size_t kSourceWidth = 79;
 
 constexpr std::string_view kHead = R"(.\" Generated from config/keys.cc: change it there.
 .TH PULSEWHEEL.TOML 5 2026-11-30 pulsewheel "Presence daemon"
@@ -86,7 +86,7 @@ void append_text(std::string& page, std::string_view text) {
     const std::size_t end = std::min(text.find(' '), text.size());
     const std::string word = escaped(text.substr(0, end));
     text.remove_prefix(std::min(text.size(), end + 1));
-    if (column > 0 && column + 1 + word.size() > kLineWidth) {
+    if (column > 0 && column + 1 + word.size() > kSourceWidth) {
       page += '\n';
       column = 0;
     } else if (column > 0) {

@@ -12,6 +12,7 @@
 #include <boost/system/system_error.hpp>
 
 #include "daemon/base/check.h"
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/thread.h"
 
 namespace pulsewheel {
@@ -29,12 +30,6 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& address, std::uint16_t
                                 "' is no IP address: give a literal such as 127.0.0.1 or ::1");
   }
   return {parsed, port};
-}
-
-std::string to_text(const asio::ip::tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  const std::string port = std::to_string(endpoint.port());
-  return endpoint.address().is_v6() ? "[" + address + "]:" + port : address + ":" + port;
 }
 
 // Asio opens and accepts without it.

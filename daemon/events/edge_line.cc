@@ -1,21 +1,11 @@
 #include "daemon/events/edge_line.h"
 
-#include <algorithm>
-#include <charconv>
 #include <string_view>
+
+#include "daemon/base/put_text.h"
 
 namespace pulsewheel {
 namespace {
-
-constexpr std::size_t kDigitsMax = 20;  // of a std::uint64_t
-
-char* put(char* out, std::string_view text) noexcept {
-  return std::copy(text.begin(), text.end(), out);
-}
-
-char* put(char* out, std::uint64_t number) noexcept {
-  return std::to_chars(out, out + kDigitsMax, number).ptr;
-}
 
 constexpr std::size_t kFixedBytes =
     std::string_view(R"({"seq":,"epoch":,"uid":"","kind":"","reason":"","at":"","last_seen":"",)"

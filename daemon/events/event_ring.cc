@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 #include <limits>
 #include <utility>
 
 #include "daemon/base/check.h"
+#include "daemon/base/put_text.h"
 
 namespace pulsewheel {
 namespace {
 
-constexpr std::size_t kDigitsMax = 20;  // of a std::uint64_t
 constexpr std::string_view kIdField = "id: ";
 constexpr std::string_view kGapField = "event: gap\n";
 constexpr std::string_view kDataField = "data: ";
@@ -20,15 +19,11 @@ constexpr std::string_view kDataField = "data: ";
 constexpr std::size_t kEventBytesMax = kIdField.size() + 2 * kDigitsMax + 2 + kGapField.size() +
                                        kDataField.size() + EdgeLineWriter::kLineBytesMax + 1;
 
-char* put(char* out, std::string_view text) noexcept {
-  return std::copy(text.begin(), text.end(), out);
-}
-
 char* put_id(char* out, std::uint64_t epoch, std::uint64_t seq) noexcept {
   out = put(out, kIdField);
-  out = std::to_chars(out, out + kDigitsMax, epoch).ptr;
+  out = put(out, epoch);
   *out++ = '-';
-  out = std::to_chars(out, out + kDigitsMax, seq).ptr;
+  out = put(out, seq);
   *out++ = '\n';
   return out;
 }

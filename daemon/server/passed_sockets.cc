@@ -16,6 +16,7 @@
 
 #include "config/config.h"
 #include "daemon/base/descriptor_tables.h"
+#include "daemon/base/endpoint_text.h"
 #include "daemon/server/start_error.h"
 
 namespace pulsewheel {
@@ -29,12 +30,6 @@ constexpr std::string_view kHttpName = "http";
 
 [[noreturn]] void refuse(const std::string& what) {
   throw StartError(ExitCode::kConfig, what);
-}
-
-std::string to_text(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  const std::string port = std::to_string(endpoint.port());
-  return endpoint.address().is_v6() ? "[" + address + "]:" + port : address + ":" + port;
 }
 
 /// An integer option of SOL_SOCKET; nullopt when there is none, or no socket.

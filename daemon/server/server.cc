@@ -18,6 +18,7 @@
 #include "daemon/admin/event_routes.h"
 #include "daemon/admin/routes.h"
 #include "daemon/base/build_info.h"
+#include "daemon/base/endpoint_text.h"
 #include "daemon/base/log.h"
 #include "daemon/base/thread.h"
 #include "proto/frame.h"
@@ -69,12 +70,6 @@ bool has_ipv6() {
   probe.open(tcp::v6(), error);
   if (!error) probe.bind({boost::asio::ip::address_v6::loopback(), 0}, error);
   return !error;
-}
-
-std::string to_text(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  const std::string port = std::to_string(endpoint.port());
-  return endpoint.address().is_v6() ? "[" + address + "]:" + port : address + ":" + port;
 }
 
 std::vector<tcp::endpoint> endpoints_of(const Config::Listener& listener) {

@@ -23,10 +23,6 @@ Uids uids_of(const DeadlineBatch& users) {
   return uids;
 }
 
-double seconds(Duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 }  // namespace
 
 /// Takes a snapshot's users block by block and gives them to their home shards.
@@ -133,7 +129,7 @@ WarmStart::Restored WarmStart::restore(std::span<Shard* const> shards, const Ter
     log::info("restore",
               "{} users are online as before, and {} remembered as offline, from the snapshot of "
               "{:.1f} s ago{}",
-              restored.online, restored.offline, seconds(away),
+              restored.online, restored.offline, to_seconds(away),
               continues_ ? "" : ", the last one before a kill or a crash");
   }
   if (ring.users != nullptr) {
