@@ -10,7 +10,6 @@
 namespace pulsewheel::ctl {
 namespace {
 
-constexpr unsigned kStatusOk = 200;
 constexpr unsigned kStatusAccepted = 202;
 constexpr unsigned kStatusUnauthorized = 401;
 constexpr unsigned kStatusForbidden = 403;

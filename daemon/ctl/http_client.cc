@@ -51,8 +51,6 @@ bool allowed_in_host(char c) {
          c == '.' || c == '_' || c == ':';
 }
 
-constexpr std::size_t kStatusOk = 200;
-
 // One exchange: operations run one after the other, each to its end, on a loop that has nothing
 // else to do. The stream's one deadline covers all of them, until it is renewed.
 class Exchange {

@@ -40,8 +40,10 @@ struct Question {
   std::string last_event_id;  // of a stream that goes on; empty: from now on
 };
 
+inline constexpr unsigned kStatusOk = 200;
+
 struct Answer {
-  unsigned status = 0;
+  unsigned status = 0;  // of HTTP
   std::string body;
 };
 

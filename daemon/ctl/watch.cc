@@ -16,8 +16,6 @@ namespace {
 constexpr std::chrono::milliseconds kSilenceMax{60'000};
 constexpr std::chrono::milliseconds kPauseBeforeRetry{1'000};
 
-constexpr unsigned kStatusOk = 200;
-
 /// "2026-01-02T03:04:35.000412Z  offline  alice  (timeout)", or what the stream has to say of
 /// itself.
 std::string text_of(const Json& event) {
