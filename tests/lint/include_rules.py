@@ -57,6 +57,7 @@ RULES = {
     "daemon/base/": Rule(),
     "daemon/base/asio_src.cc": Rule(libraries=("asio", "beast")),
     "daemon/base/asio_ssl_src.cc": Rule(libraries=("openssl",)),
+    "daemon/base/endpoint_text.h": Rule(libraries=("asio",)),
     "daemon/base/log": Rule(ours=("daemon/base/",), libraries=("spdlog",)),
     "daemon/core/": Rule(ours=("daemon/base/",), libraries=("boost",), pure=True),
     "daemon/net/": Rule(
