@@ -20,6 +20,7 @@ bool SseReader::feed(std::string_view bytes) {
 
 void SseReader::take_line(std::string_view line) {
   if (line.empty()) {
+    if (!event_.id.empty()) last_event_id_ = event_.id;
     if (std::exchange(has_data_, false)) on_event_(event_);
     event_.event.clear();
     event_.data.clear();

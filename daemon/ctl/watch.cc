@@ -41,14 +41,13 @@ int watch(CommandContext& context, std::string_view uid, const std::string& curs
     question.target += "?uid=" + *encoded;
   }
   const auto show = [&](const SseEvent& event) {
-    if (!event.id.empty()) question.last_event_id = event.id;
     const Json body = Json::parse(event.data, nullptr, false);
     if (body.is_object()) {
       context.out << (context.json ? dump(body) : text_of(body)) << '\n' << std::flush;
     }
   };
   for (bool was_connected = false;;) {
-    SseReader reader(show);
+    SseReader reader(show, question.last_event_id);
     try {
       const Answer answer = follow(context.access, question, std::max(context.timeout, kSilenceMax),
                                    [&](std::string_view bytes) {
@@ -60,6 +59,7 @@ int watch(CommandContext& context, std::string_view uid, const std::string& curs
     } catch (const UnreachableError&) {
       if (!was_connected) throw;
     }
+    question.last_event_id = reader.last_event_id();
     std::this_thread::sleep_for(kPauseBeforeRetry);
   }
 }

@@ -38,6 +38,15 @@ TEST_F(SseReaderTest, KeepsTheLastId) {
   EXPECT_THAT(events_, ElementsAre("1||a", "1||b"));
 }
 
+TEST_F(SseReaderTest, GoesOnBehindTheLastBlockThatCameWhole) {
+  EXPECT_TRUE(reader_.feed("id: 3-7\n\n"));
+  EXPECT_EQ(reader_.last_event_id(), "3-7") << "a place without an event";
+  EXPECT_TRUE(reader_.feed("id: 3-8\ndata: {}\n"));
+  EXPECT_EQ(reader_.last_event_id(), "3-7") << "half an event";
+  EXPECT_TRUE(reader_.feed("\n"));
+  EXPECT_EQ(reader_.last_event_id(), "3-8");
+}
+
 TEST_F(SseReaderTest, GivesUpOnALineThatNeverEnds) {
   EXPECT_TRUE(reader_.feed(std::string(SseReader::kLineBytesMax, 'a')));
   EXPECT_FALSE(reader_.feed("a"));
