@@ -667,6 +667,7 @@ bool PresenceRegistry::end_session(const SessionEnd& reported, MonoTime now, Edg
       // they may be back. The end that is final already waits with them, and gives the reason.
       SessionEnd final_end = end;
       final_end.deadline = users_now;
+      if (held) r.holds.remove(index);  // nobody keeps the user any more: the wheel has to say so
       r.linger(index, final_end);
       return true;
     }

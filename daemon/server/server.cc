@@ -215,14 +215,17 @@ void Server::run() {
     signals_.add(signal);
   start_shards();
   start_logs();
-  start_http();
+  // Before anybody can ask: an answer about a user who is still to come back would be wrong.
   bring_users_back();
+  start_http();
   open_listeners();
   write_ports_file();
   status_->set_phase(NodeStatus::Phase::kServing);
   announce();
   tell_ready();
   served_ = true;
+  // Of all users, and of a run that serves: until now the one before it is the better one.
+  if (snapshotter_) snapshotter_->start();
   // It is true for a moment only, and there will be no other one.
   if (!snapshotter_) drop_snapshot();
   do_wait_signal();
@@ -252,10 +255,7 @@ void Server::start_logs() {
     mirror_->start();
     sinks.push_back(redis_sink_.get());
   }
-  if (snapshotter_) {
-    sinks.push_back(snapshotter_.get());
-    snapshotter_->start();
-  }
+  if (snapshotter_) sinks.push_back(snapshotter_.get());
   sequencer_->start(sinks);
 }
 

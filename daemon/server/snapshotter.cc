@@ -219,7 +219,7 @@ bool Snapshotter::Writer::write_periodic() noexcept {
     StateFileWriter file(options_.state_dir, kSnapshotName);
     SnapshotEncoder encoder(make_head(Purpose::kPeriodic),
                             [&file](std::string_view bytes) { file.write(bytes); });
-    if (!collect(encoder)) return false;
+    if (!collect(encoder) || leaving()) return false;
     encoder.finish(sequencer_.last_submitted_seq());
     file.commit();
     note_success(began, encoder.bytes(), encoder.users_online() + encoder.users_offline());
@@ -269,6 +269,7 @@ void Snapshotter::Writer::note_failure(const char* why) noexcept {
 /// Runs `task` on the shard's thread and waits for it. False: the node ends, and the task may still
 /// run. What it works with is therefore its own.
 bool Snapshotter::Writer::ask(Shard& shard, std::function<void()> task) {
+  if (leaving()) return false;  // the shards may be gone by now
   const auto done = std::make_shared<std::atomic<bool>>(false);
   shard.post([self = shared_from_this(), done, task = std::move(task)] {
     task();

@@ -181,6 +181,18 @@ TEST_F(PresenceHoldTest, LogoutBesideALingeringSessionLeavesTheUserOnline) {
   EXPECT_EQ(only_edge().due, at(220'000));
 }
 
+TEST_F(PresenceHoldTest, LogoutBesideALingeringSessionThatHadRunOutEndsTheHold) {
+  login("alice", session(1), 0, "phone");
+  const UserRef alice = login("alice", session(2), 0).user;
+  end_of(alice, session(1), CloseReason::kPeerClosed, 0, 0);
+  drop_edges();
+  hold("alice", 30'500);  // the wheel has not come round to the deadline of the first one
+  end_of(alice, session(2), CloseReason::kLogout, 31'000, 31'000, at(30'500));
+  EXPECT_EQ(registry().held_users(), 0U);
+  turn(33'000);
+  EXPECT_EQ(only_edge().kind, EdgeKind::kOffline);
+}
+
 TEST_F(PresenceHoldTest, KickMeanwhileIsOfflineAtOnceAndEndsTheHold) {
   login("alice", session(1), 0);
   drop_edges();
