@@ -198,8 +198,10 @@ constexpr Key<Config> kSectionKeys[] = {
     key<&C::http, &C::Http::token_file>(
         "http.token_file", kOptionalPath, kOnReload,
         "A file with a token of 16 to 1024 letters, digits and -._~+/ that every request over TCP "
-        "must carry (Authorization: Bearer TOKEN), but for those to /livez and /readyz. A reload "
-        "reads the file again: from then on the new token counts, and streams that run, run on. "
+        "must carry (Authorization: Bearer TOKEN), but for those to /livez, /readyz and the page "
+        "of "
+        "the dashboard. A reload reads the file again: from then on the new token counts, and "
+        "streams that run, run on. "
         "Empty: whoever can connect is served."),
     key<&C::http, &C::Http::connections_max>(
         "http.connections_max", IntegerKind{1, 10'000}, kOnRestart,

@@ -33,9 +33,9 @@ constexpr std::string_view kStateDirectoryVariable = "STATE_DIRECTORY";
 
 /// Variables with our prefix that are not for us: other programs' of the project, and those that
 /// Kubernetes and Docker links set in every container beside a service named "pulsewheel".
-constexpr std::array<std::string_view, 2> kForeignVariables{
-    "PULSEWHEEL_URL",  // pulsewheelctl's: a container's healthcheck has the daemon's environment
-    "PULSEWHEEL_PORT"};
+constexpr std::array<std::string_view, 4> kForeignVariables{
+    // pulsewheelctl's: a container's healthcheck has the daemon's environment.
+    "PULSEWHEEL_URL", "PULSEWHEEL_TOKEN_FILE", "PULSEWHEEL_UNIX_SOCKET", "PULSEWHEEL_PORT"};
 constexpr std::array<std::string_view, 4> kForeignPrefixes{
     "PULSEWHEEL_MODEL_", "PULSEWHEEL_TEST_", "PULSEWHEEL_SERVICE_", "PULSEWHEEL_PORT_"};
 

@@ -52,7 +52,7 @@ std::optional<Response> take_cursor(const Request& request, const QueryString& q
     to = source.back(tail);
     return std::nullopt;
   }
-  if (query.text("tail")) {
+  if (last_event_id.empty() && query.text("tail")) {
     return error_response(http::status::bad_request, "bad_parameter",
                           "a request begins behind a cursor or with a tail, not both");
   }

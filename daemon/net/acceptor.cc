@@ -33,12 +33,13 @@ void apply(const TcpOptions& tcp, Socket& socket) {
   using std::chrono::seconds;
   socket.set_option(TcpInteger<TCP_USER_TIMEOUT>(
       tcp.user_timeout == Duration{0} ? 0 : whole<milliseconds>(tcp.user_timeout)));
+  // A socket that systemd keeps may have it from an earlier run.
+  socket.set_option(boost::asio::socket_base::keep_alive(tcp.keepalive_idle != Duration{0}));
   if (tcp.keepalive_idle == Duration{0}) return;
   // Beside a user timeout the kernel ignores the number of probes, and the first unanswered one
   // past that timeout is the last: so they are spread over what is left of it.
   const Duration window = tcp.user_timeout == Duration{0} ? tcp.keepalive_idle / 2
                                                           : tcp.user_timeout - tcp.keepalive_idle;
-  socket.set_option(boost::asio::socket_base::keep_alive(true));
   socket.set_option(TcpInteger<TCP_KEEPIDLE>(whole<seconds>(tcp.keepalive_idle)));
   socket.set_option(
       TcpInteger<TCP_KEEPINTVL>(whole<seconds>(window / TcpOptions::kKeepaliveProbes)));

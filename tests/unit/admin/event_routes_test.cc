@@ -234,6 +234,13 @@ TEST_F(EventRoutesTest, LastEventIdIsNewerThanTheUrl) {
   EXPECT_EQ(read_block(*client), "id: 3-5\ndata: {\"n\":5}\n\n");
 }
 
+TEST_F(EventRoutesTest, LastEventIdGoesBeforeTheTailInTheUrl) {
+  add(5);
+  const auto client = follow("?tail=1", "Last-Event-ID: 3-4\r\n");
+  EXPECT_EQ(read_block(*client), "retry: 2000\nid: 3-4\n\n");
+  EXPECT_EQ(read_block(*client), "id: 3-5\ndata: {\"n\":5}\n\n");
+}
+
 TEST_F(EventRoutesTest, AnUnfitLastEventIdIsRefused) {
   RawClient client(server().port());
   EXPECT_EQ(client

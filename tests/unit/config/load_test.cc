@@ -162,16 +162,19 @@ TEST(ConfigEnvironmentTest, AddsListenersInWhateverOrderItIsGiven) {
 }
 
 TEST(ConfigEnvironmentTest, LeavesVariablesOfOthersAlone) {
-  EXPECT_EQ(load_env({{"PATH", "/bin"},
-                      {"PULSEWHEEL_CONFIG", "/etc/x.toml"},
-                      {"PULSEWHEEL_URL", "http://127.0.0.1:7601"},  // for pulsewheelctl
-                      {"PULSEWHEEL_TEST_SEED", "1"},
-                      {"PULSEWHEEL_MODEL_X", "1"},
-                      {"PULSEWHEEL_SERVICE_HOST", "10.0.0.1"},  // from Kubernetes, as the next two
-                      {"PULSEWHEEL_PORT", "tcp://10.0.0.1:7600"},
-                      {"PULSEWHEEL_PORT_7600_TCP", "tcp://10.0.0.1:7600"},
-                      {"pulsewheel_presence_tick", "100ms"}}),
-            Config{});
+  EXPECT_EQ(
+      load_env({{"PATH", "/bin"},
+                {"PULSEWHEEL_CONFIG", "/etc/x.toml"},
+                {"PULSEWHEEL_URL", "http://127.0.0.1:7601"},  // for pulsewheelctl, as the next two
+                {"PULSEWHEEL_TOKEN_FILE", "/run/secrets/token"},
+                {"PULSEWHEEL_UNIX_SOCKET", "/run/pulsewheel/http.sock"},
+                {"PULSEWHEEL_TEST_SEED", "1"},
+                {"PULSEWHEEL_MODEL_X", "1"},
+                {"PULSEWHEEL_SERVICE_HOST", "10.0.0.1"},  // from Kubernetes, as the next two
+                {"PULSEWHEEL_PORT", "tcp://10.0.0.1:7600"},
+                {"PULSEWHEEL_PORT_7600_TCP", "tcp://10.0.0.1:7600"},
+                {"pulsewheel_presence_tick", "100ms"}}),
+      Config{});
 }
 
 TEST(ConfigEnvironmentTest, StateDirectoryIsADefaultThatAnythingOverrides) {
