@@ -211,7 +211,8 @@ TEST_F(PulsewheelctlTest, ExplainSaysWhyAndWhere) {
   session.address = "192.0.2.1:4711";
   session.remaining_ms = 12'345;
   session.wheel = WheelSlot{1, 7};
-  e.edges.push_back({.seq = {}, .kind = "online", .reason = "login", .at_ms = 0, .last_seen_ms = {}});
+  e.edges.push_back(
+      {.seq = {}, .kind = "online", .reason = "login", .at_ms = 0, .last_seen_ms = {}});
   const ProgramResult result = ask({"explain", "bob"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, HasSubstr("summary     online, live sessions: 1"));
@@ -228,6 +229,9 @@ TEST_F(PulsewheelctlTest, HoldAndReleaseSayWhatTheyDid) {
   EXPECT_THAT(source_.held(),
               ElementsAre(std::pair(std::string("a/b"), std::chrono::milliseconds(90'000))));
   EXPECT_EQ(ask({"release", "a/b"}).out, "released a%2Fb, held for 1.5 s\n");
+}
+
+TEST_F(PulsewheelctlTest, ReleaseOfAUserWhoIsNotHeldFails) {
   source_.release_report = ReleaseReport{};
   const ProgramResult none = ask({"release", "bob"});
   EXPECT_EQ(none.exit_code, 1);
@@ -240,8 +244,11 @@ TEST_F(PulsewheelctlTest, DrainSaysHowManyLeave) {
   EXPECT_EQ(result.out, "draining: 12 connections leave within 10.0 s\n");
 }
 
-TEST_F(PulsewheelctlTest, ReloadSaysWhatHasChanged) {
+TEST_F(PulsewheelctlTest, ReloadSaysThatNothingHasChanged) {
   EXPECT_EQ(ask({"reload"}).out, "reloaded: nothing has changed\n");
+}
+
+TEST_F(PulsewheelctlTest, ReloadSaysWhatHasChanged) {
   source_.reload_report = ReloadReport{{}, {{"a.b", "1", "2"}}, {{"c.d", "x", "y"}}};
   EXPECT_EQ(ask({"reload"}).out, "a.b: 1 is now 2\nc.d: x stays, y takes a restart\n");
 }
