@@ -162,8 +162,11 @@ TEST(RedisSharedTest, ANodeThatWasHeldUpBringsBackWhomTheOthersTookOut) {
   EXPECT_EQ(read_stream(redis)[1].node, "n2");
   alice.send_keepalive();  // lies unread, and proves that she is there
   first.signal(SIGCONT);
-  while (read_edges(redis).size() < 3)
+  ASSERT_TRUE(eventually([&] {
     keep_alive(alice, seconds{1});
+    return HasFailure() || read_edges(redis).size() == 3;
+  }));
+  ASSERT_FALSE(HasFailure()) << "she was no longer answered";
   EXPECT_EQ(read_edges(redis)[2], "online alice login");
   EXPECT_EQ(read_stream(redis)[2].node, "n1");
   EXPECT_EQ(first.edges().size(), 1U);  // for this node she was online all the time
