@@ -16,8 +16,8 @@ using MetricLabels = std::vector<prometheus::ClientMetric::Label>;
 
 /// A family with one series, or none yet: add more with add_series(). The functions require names
 /// of [a-z0-9_] that start with "pulsewheel_", or "process_" for what every process has (counters
-/// end in "_total", histograms in "_seconds", gauges not in "_total") and help in one line; these are literals of ours. Series of one family have
-/// the same label names and different label values.
+/// end in "_total", histograms in "_seconds", gauges not in "_total") and help in one line; these
+/// are literals of ours. Series of one family have the same label names and different label values.
 [[nodiscard]] prometheus::MetricFamily counter_family(std::string_view name, std::string_view help);
 [[nodiscard]] prometheus::MetricFamily counter_family(std::string_view name, std::string_view help,
                                                       std::uint64_t value);

@@ -231,6 +231,8 @@ void Server::run() {
   do_wait_signal();
   unblock_all_signals_in_this_thread();
   io_.run();
+  // From here on nobody waits for them, and none may cut short what is left to be done.
+  block_all_signals_in_this_thread();
   if (failure_) throw StartError(*failure_);
 }
 

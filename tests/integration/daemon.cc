@@ -111,9 +111,9 @@ Daemon::Answer Daemon::ask(const std::string& method, const std::string& target,
                            const std::string& body) const {
   const std::string& path = http_access_.unix_socket;
   Client client = path.empty() ? Client(http_port_) : Client(path);
-  client.send_text(method + " " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" +
-                   http_access_.fields + "Connection: close\r\nContent-Length: " +
-                   std::to_string(body.size()) + "\r\n\r\n" + body);
+  client.send_text(
+      method + " " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\n" + http_access_.fields +
+      "Connection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   const std::string text = client.read_to_end();
   Answer answer;
   if (text.size() > 12) answer.status = std::stoi(text.substr(9, 3));

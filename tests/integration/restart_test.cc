@@ -49,7 +49,7 @@ class RestartTest : public ::testing::Test {
  protected:
   /// One run of the node. What `sets` says wins.
   Daemon::Options options(std::vector<std::string> sets = {}) {
-    std::vector<std::string> all{"presence.timeout=5s", "restart.grace=20s", "server.shards=2",
+    std::vector<std::string> all{"presence.timeout=30s", "restart.grace=20s", "server.shards=2",
                                  "snapshot.interval=100ms"};
     all.insert(all.end(), sets.begin(), sets.end());
     return {.sets = std::move(all), .state_dir = state_dir()};
@@ -67,7 +67,7 @@ class RestartTest : public ::testing::Test {
   /// The clients of these tests do not go when they are told to: the second signal is for them.
   static void stop(Daemon& daemon) {
     daemon.signal(SIGTERM);
-    EXPECT_TRUE(eventually([&] { return is_draining_or_gone(daemon); }));
+    EXPECT_TRUE(eventually([&] { return is_draining_or_gone(daemon); })) << daemon.log();
     daemon.signal(SIGTERM);
     EXPECT_EQ(daemon.wait(), 0) << daemon.log();
   }

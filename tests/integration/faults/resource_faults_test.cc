@@ -211,12 +211,12 @@ void expect_presence_works(const Daemon& daemon, const std::string& prefix) {
   leaves.login(prefix + "-leaves");
   leaves.send_logout();
   leaves.expect(proto::FrameType::kLogoutAck);
-  EXPECT_EQ(state_of(daemon, prefix + "-leaves"), "offline");
+  EXPECT_TRUE(eventually([&] { return state_of(daemon, prefix + "-leaves") == "offline"; }));
   Client silent(daemon.port());
   silent.login(prefix + "-silent");
   EXPECT_EQ(state_of(daemon, prefix + "-silent"), "online");
   EXPECT_EQ(silent.expect_goaway().reason, proto::GoawayReason::kTimeout);
-  EXPECT_EQ(state_of(daemon, prefix + "-silent"), "offline");
+  EXPECT_TRUE(eventually([&] { return state_of(daemon, prefix + "-silent") == "offline"; }));
 }
 
 TEST(LogDiskFault, FullDeviceUnderBothLogsLeavesPresenceAloneAndIsCounted) {
