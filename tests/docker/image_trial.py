@@ -12,13 +12,11 @@ published ports, and the official images themselves (Debian's redis-server stand
 --work FOLDER keeps the trees there; those that an earlier run finished are not built again.
 """
 
-import argparse
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -27,6 +25,7 @@ import yaml
 import dockerfile
 from docker_check import seconds
 from image_tree import Builder, TrialError, inside, mount_system, private_network, run
+from trial import Trial
 
 NICENESS = 10
 HEALTHY_SECONDS_MAX = 60
@@ -38,15 +37,8 @@ LOAD = {"SIM_CONNECTIONS": "500", "SIM_DURATION": "45s"}
 PASSWORD = "correct-horse-battery-staple"
 
 
-def say(text):
-    print(f"image: {text}", flush=True)
-
-
-def check(claim, holds, otherwise=""):
-    """Reports that a claim holds, or ends the trial."""
-    if not holds:
-        raise TrialError(f"not so: {claim}\n{otherwise}")
-    say(f"ok: {claim}")
+TRIAL = Trial("image")
+say, check = TRIAL.say, TRIAL.check
 
 
 class Container:
@@ -245,6 +237,9 @@ def try_stop(container):
 
 
 def trial(source, work):
+    os.nice(NICENESS)
+    for name in ("containers", "volumes", "secrets"):  # an earlier run's
+        shutil.rmtree(work / name, ignore_errors=True)
     containers = build(source, work)
     redis, daemon, simulator = (containers[name] for name in ("redis", "pulsewheeld", "simulator"))
     private_network()
@@ -263,45 +258,5 @@ def trial(source, work):
     try_stop(redis)
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, metavar="SOURCE")
-    parser.add_argument("--work", type=Path, metavar="FOLDER")
-    parser.add_argument("--in-namespace", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def in_namespace(source, work):
-    """This script again, in mount and pid namespaces that take all mounts and processes with them."""
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-               sys.executable, "-B", __file__, str(source), "--work", str(work), "--in-namespace"]
-    return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode
-
-
-def main():
-    arguments = parse_arguments()
-    source = arguments.source.resolve()
-    if arguments.in_namespace:
-        os.nice(NICENESS)
-        try:
-            trial(source, arguments.work)
-        except (TrialError, dockerfile.DockerfileError, subprocess.TimeoutExpired) as error:
-            print(f"image: {error}", file=sys.stderr)
-            return 1
-        return 0
-    if os.geteuid() != 0:
-        print("image: wants root, for chroot and mounts", file=sys.stderr)
-        return 69
-    if arguments.work:
-        work = arguments.work.resolve()
-        for name in ("containers", "volumes", "secrets"):  # an earlier run's
-            shutil.rmtree(work / name, ignore_errors=True)
-        work.mkdir(parents=True, exist_ok=True)
-        return in_namespace(source, work)
-    with tempfile.TemporaryDirectory(prefix="pulsewheel-image-", dir="/var/tmp") as work:
-        return in_namespace(source, work)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(TRIAL.main(__doc__, trial, inputs=("source",)))

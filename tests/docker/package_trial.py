@@ -8,24 +8,21 @@ debootstrap.
 
 --work FOLDER keeps the fresh Debian there; one that an earlier run has made is not made again."""
 
-import argparse
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
-from image_tree import Builder, TrialError, inside, mount_system, run
+from image_tree import Builder, inside, mount_system, run
 from machine import Machine
+from trial import Trial
 
 PACKAGE, SERVICE, SOCKET, USER = "pulsewheel", "pulsewheeld.service", "pulsewheeld.socket", "pulsewheel"
 CONFFILE, STATE = "etc/pulsewheel/pulsewheel.toml", "var/lib/pulsewheel"
 ENABLED = f"etc/systemd/system/multi-user.target.wants/{SERVICE}"
 DROP_INS = "etc/systemd/system"
 PROGRAMS = ("pulsewheeld", "pulsewheelctl", "pulsewheel-sim")
-EVENT_SECONDS_MAX = 60
 LATER_VERSION = "0.999"
 # Both differ from the configuration that was installed, so dpkg asks, and without an answer keeps the
 # administrator's.
@@ -37,25 +34,8 @@ CLIENT = r"""exec 3<>/dev/tcp/127.0.0.1/7600 && printf '%b' '\x01\x00\x00\x0f\x0
 head -c 1 <&3 | od -An -tx1"""
 
 
-def say(text):
-    print(f"package: {text}", flush=True)
-
-
-def check(claim, holds, otherwise=""):
-    """Reports that a claim holds, or ends the trial."""
-    if not holds:
-        raise TrialError(f"not so: {claim}\n{otherwise}")
-    say(f"ok: {claim}")
-
-
-def check_soon(claim, holds):
-    """The same for what somebody else is about to do."""
-    begin = time.monotonic()
-    while not holds():
-        if time.monotonic() - begin > EVENT_SECONDS_MAX:
-            raise TrialError(f"not so, after {EVENT_SECONDS_MAX} s: {claim}")
-        time.sleep(0.1)
-    say(f"ok: {claim}")
+TRIAL = Trial("package")
+say, check, check_soon = TRIAL.say, TRIAL.check, TRIAL.check_soon
 
 
 class Tree:
@@ -255,39 +235,5 @@ def trial(source, deb, work):
         try_removal(tree, machine)
 
 
-def in_namespace(arguments, work):
-    """This script again, in mount and pid namespaces that take all mounts and processes with them."""
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-               sys.executable, "-B", __file__, str(arguments.source.resolve()),
-               str(arguments.deb.resolve()), "--work", str(work), "--in-namespace"]
-    return subprocess.run(command, check=False, stdin=subprocess.DEVNULL).returncode
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source", type=Path, metavar="SOURCE")
-    parser.add_argument("deb", type=Path, metavar="DEB")
-    parser.add_argument("--work", type=Path, metavar="FOLDER")
-    parser.add_argument("--in-namespace", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.in_namespace:
-        try:
-            trial(arguments.source, arguments.deb, arguments.work)
-        except (TrialError, subprocess.TimeoutExpired) as error:
-            print(f"package: {error}", file=sys.stderr)
-            return 1
-        return 0
-    if os.geteuid() != 0:
-        print("package: wants root, for chroot, mounts and namespaces", file=sys.stderr)
-        return 69
-    if arguments.work:
-        work = arguments.work.resolve()
-        work.mkdir(parents=True, exist_ok=True)
-        return in_namespace(arguments, work)
-    with tempfile.TemporaryDirectory(prefix="pulsewheel-package-", dir="/var/tmp") as work:
-        return in_namespace(arguments, work)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(TRIAL.main(__doc__, trial, inputs=("source", "deb")))
