@@ -1,8 +1,10 @@
 #include "daemon/base/descriptor_tables.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/close_range.h>
 #include <linux/kcmp.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -175,6 +177,16 @@ int highest_open_descriptor() {
     if (number != own) highest = std::max(highest, number);
   });
   return highest;
+}
+
+void reserve_descriptor_table(std::uint64_t descriptors) noexcept {
+  if (descriptors == 0 || descriptors > INT_MAX) return;
+  const int any = ::eventfd(0, EFD_CLOEXEC);
+  if (any == -1) return;
+  // The table takes the room that the highest number needs, and never shrinks.
+  const int highest = ::fcntl(any, F_DUPFD_CLOEXEC, static_cast<int>(descriptors - 1));
+  if (highest != -1) ::close(highest);
+  ::close(any);
 }
 
 std::error_code separate_descriptor_table(int first_private) noexcept {

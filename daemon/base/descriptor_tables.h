@@ -20,6 +20,13 @@ std::uint64_t raise_descriptor_limit() noexcept;
 /// /proc/thread-self/fd cannot be read. O(descriptors).
 [[nodiscard]] int highest_open_descriptor();
 
+/// Makes room for `descriptors` in the calling thread's table, 8 bytes each, at once and for good.
+/// A table that threads share grows by doubling when it is full, and whoever opens the descriptor
+/// that does not fit sleeps meanwhile until every processor has passed through the scheduler
+/// (expand_fdtable() in the kernel's fs/file.c): 50 to 200 ms were measured. So call it before
+/// there are other threads. Where the limit or memory does not allow it, nothing has changed.
+void reserve_descriptor_table(std::uint64_t descriptors) noexcept;
+
 /// Gives the calling thread a descriptor table of its own: a copy of the one that it shared,
 /// without the descriptors from `first_private` on. They stay open for the threads left behind.
 /// On failure (seccomp, an old kernel) nothing has changed.

@@ -128,6 +128,8 @@ void Server::plan() {
                                         " are needed (LimitNOFILE, ulimit -n)");
   }
   check_listeners(passed_.listeners(), facts_.plan.shards, facts_.plan.reason);
+  reserve_descriptor_table(request.reserve +
+                           (facts_.plan.per_shard ? 0 : facts_.plan.max_connections));
 }
 
 void Server::make_shards() {

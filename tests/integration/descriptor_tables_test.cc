@@ -36,6 +36,20 @@ std::size_t descriptors_of(pid_t pid, pid_t thread) {
   return static_cast<std::size_t>(std::distance(begin(descriptors), end(descriptors)));
 }
 
+/// How many descriptors the table of the process's main thread has room for.
+std::size_t table_capacity(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("FDSize:", 0) == 0) return std::stoul(line.substr(7));
+  }
+  return 0;
+}
+
+TEST(SharedDescriptorTableTest, HasRoomForEverybodyFromTheStart) {
+  const Daemon daemon({.sets = {"server.fd_tables=shared", "server.max_connections=3000"}});
+  EXPECT_GE(table_capacity(daemon.pid()), 3'000U);
+}
+
 class DescriptorTablesTest : public ::testing::Test {
  protected:
   const Daemon daemon_{

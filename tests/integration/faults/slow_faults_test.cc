@@ -40,7 +40,7 @@ void expect_on_time(const Daemon& daemon) {
 
 void expect_rounds_shorter_than(const Daemon& daemon, double limit_s) {
   if (kReleaseBuild) {
-    EXPECT_LT(daemon.metric("pulsewheel_loop_delay_max_seconds "), limit_s);
+    EXPECT_LT(daemon.metric("pulsewheel_loop_delay_max_seconds "), limit_s) << daemon.log();
   }
 }
 

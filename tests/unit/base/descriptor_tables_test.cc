@@ -9,6 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <fstream>
+#include <string>
 #include <thread>
 
 namespace pulsewheel {
@@ -16,6 +18,15 @@ namespace {
 
 bool is_open(int descriptor) {
   return ::fcntl(descriptor, F_GETFD) != -1;
+}
+
+/// How many descriptors the calling thread's table has room for.
+std::size_t table_capacity() {
+  std::ifstream status("/proc/thread-self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("FDSize:", 0) == 0) return std::stoul(line.substr(7));
+  }
+  return 0;
 }
 
 /// Runs `body` on a thread of its own and waits for it.
@@ -39,6 +50,20 @@ TEST(DescriptorTablesTest, FindsTheHighestDescriptor) {
   EXPECT_EQ(highest_open_descriptor(), high);
   ::close(high);
   EXPECT_EQ(highest_open_descriptor(), before);
+}
+
+TEST(DescriptorTablesTest, TakesRoomForDescriptorsThatComeLater) {
+  const int highest = highest_open_descriptor();
+  on_a_thread([&] {  // its table is its own, and ends with it
+    ASSERT_FALSE(separate_descriptor_table(highest + 1));
+    ASSERT_LT(table_capacity(), 3'000U);
+    reserve_descriptor_table(3'000);
+    EXPECT_GE(table_capacity(), 3'000U);
+    EXPECT_EQ(highest_open_descriptor(), highest);
+    const std::size_t before = table_capacity();
+    reserve_descriptor_table(std::uint64_t{1} << 40);  // beyond any limit
+    EXPECT_EQ(table_capacity(), before);
+  });
 }
 
 TEST(DescriptorTablesTest, ASeparatedThreadKeepsOnlyWhatItInherits) {
