@@ -1,3 +1,5 @@
+#include "tests/integration/shared_ring.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include <string>
 
 #include "tests/integration/ring_reader.h"
-#include "tests/integration/shared_ring.h"
 #include "tests/integration/swarm.h"
 #include "tests/support/eventually.h"
 #include "tests/support/temporary_folder.h"

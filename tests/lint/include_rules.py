@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Checks every #include of the project against the table of who may include whom.
+"""Checks every #include of the project against the table of who may include whom, and that each
+header is proven to compile alone: by its own .cc, which includes it first, or else by a target of
+the build (headers_alone).
 
     include_rules.py ROOT         prints each line that breaks a rule, with the rule; exit 1
     include_rules.py --self-test  shows that the rules can fail
@@ -96,7 +98,8 @@ RULES = {
     "tests/client_sim/": Rule(ours=("proto/", "daemon/base/"), libraries=("*",)),
 }
 
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+PRAGMA_ONCE = re.compile(r"^#pragma once$", re.MULTILINE)
 
 
 def rule_of(path: str) -> tuple[str, Rule] | None:
@@ -149,6 +152,17 @@ def check_text(path: str, text: str) -> list[str]:
     return messages
 
 
+def check_header(path: str, text: str, headers: frozenset[str]) -> list[str]:
+    """Why a header does not compile twice, or a .cc with one of `headers` does not prove it alone."""
+    if path in headers:
+        return [] if PRAGMA_ONCE.search(text) else [f"{path}: has no #pragma once"]
+    own = path.removesuffix(".cc") + ".h"
+    first = INCLUDE.search(text)
+    if own not in headers or (first and first.group(2) == own):
+        return []
+    return [f"{path}: includes {first.group(2) if first else 'nothing'} before its own {own}"]
+
+
 def sources(root: Path) -> list[Path]:
     """The C++ files of the project, in order."""
     folders = [root / name for name in ("proto", "config", "daemon", "tests")]
@@ -157,11 +171,12 @@ def sources(root: Path) -> list[Path]:
 
 def check_tree(root: Path) -> int:
     """Checks all files under `root`. The exit code."""
-    files = sources(root)
-    messages = [message for path in files
-                for message in check_text(path.relative_to(root).as_posix(), path.read_text())]
-    print("\n".join(messages) or f"{len(files)} files follow the include rules")
-    return 1 if messages or not files else 0
+    texts = {path.relative_to(root).as_posix(): path.read_text() for path in sources(root)}
+    headers = frozenset(path for path in texts if path.endswith(".h"))
+    messages = [message for path, text in texts.items()
+                for message in check_text(path, text) + check_header(path, text, headers)]
+    print("\n".join(messages) or f"{len(texts)} files follow the include rules")
+    return 1 if messages or not texts else 0
 
 
 # (file, line, whether it is allowed): a sample of each kind of rule.
@@ -198,15 +213,27 @@ SAMPLES = [
     ("daemon/base/a.cc", '// #include "daemon/core/tick.h"', True),
 ]
 
+# (file, text, whether it is allowed) where the one header is a.h.
+HEADER_SAMPLES = [
+    ("a.h", "// Purpose.\n\n#pragma once\n", True),
+    ("a.h", "// Purpose, and then no #pragma once\n", False),
+    ("a.cc", '// Purpose.\n#include "a.h"\n\n#include <vector>\n', True),
+    ("a.cc", '#include <vector>\n\n#include "a.h"\n', False),
+    ("a.cc", "int a;\n", False),
+    ("a_test.cc", '#include <vector>\n#include "a.h"\n', True),
+    ("b.cc", "int b;\n", True),
+]
+
 
 def self_test() -> int:
-    """Runs SAMPLES. The exit code."""
-    failures = [sample for sample in SAMPLES
-                if (not check_text(sample[0], sample[1])) != sample[2]]
-    for path, line, allowed in failures:
-        print(f"{path}: {line}: should be {'allowed' if allowed else 'an error'}")
+    """Runs SAMPLES and HEADER_SAMPLES. The exit code."""
+    judged = [(sample, check_text(*sample[:2])) for sample in SAMPLES]
+    judged += [(sample, check_header(*sample[:2], frozenset({"a.h"}))) for sample in HEADER_SAMPLES]
+    failures = [sample for sample, messages in judged if (not messages) != sample[2]]
+    for path, text, allowed in failures:
+        print(f"{path}: {text}: should be {'allowed' if allowed else 'an error'}")
     if not failures:
-        print(f"{len(SAMPLES)} samples judged right")
+        print(f"{len(judged)} samples judged right")
     return 1 if failures else 0
 
 
