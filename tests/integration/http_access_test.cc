@@ -20,7 +20,7 @@ using ::testing::Not;
 
 constexpr const char* kToken = "correct-horse-battery-staple";
 
-Daemon::HttpAccess with(const std::string& token) {
+Daemon::HttpAccess access_with(const std::string& token) {
   return {.fields = "Authorization: Bearer " + token + "\r\n", .unix_socket = {}};
 }
 
@@ -45,7 +45,7 @@ TEST_F(HttpAccessTest, WithATokenFileNothingButHealthIsOpen) {
   EXPECT_EQ(daemon.post("/v1/users/alice:kick").status, 401);
   EXPECT_EQ(daemon.get("/livez").status, 200);
   EXPECT_EQ(daemon.get("/readyz").status, 200);
-  daemon.set_http_access(with(kToken));
+  daemon.set_http_access(access_with(kToken));
   EXPECT_EQ(daemon.get("/v1/status").status, 200);
   EXPECT_EQ(daemon.post("/v1/users/alice:kick").status, 404);
   EXPECT_THAT(daemon.log(), Not(HasSubstr(kToken)));
@@ -53,19 +53,19 @@ TEST_F(HttpAccessTest, WithATokenFileNothingButHealthIsOpen) {
 
 TEST_F(HttpAccessTest, AReloadReadsTheTokenAgain) {
   Daemon daemon({.config = config()});
-  daemon.set_http_access(with(kToken));
+  daemon.set_http_access(access_with(kToken));
   EXPECT_EQ(daemon.get("/v1/status").status, 200);
   write_file(token_, "another-horse-battery-staple");
   daemon.signal(SIGHUP);
-  daemon.set_http_access(with("another-horse-battery-staple"));
+  daemon.set_http_access(access_with("another-horse-battery-staple"));
   EXPECT_TRUE(eventually([&] { return daemon.get("/v1/status").status == 200; }));
-  daemon.set_http_access(with(kToken));
+  daemon.set_http_access(access_with(kToken));
   EXPECT_EQ(daemon.get("/v1/status").status, 401);
 }
 
 TEST_F(HttpAccessTest, ATokenFileThatIsGoneLeavesTheOldTokenInForce) {
   Daemon daemon({.config = config()});
-  daemon.set_http_access(with(kToken));
+  daemon.set_http_access(access_with(kToken));
   ASSERT_EQ(::unlink(token_.c_str()), 0);
   EXPECT_FALSE(daemon.reload(config()));
   EXPECT_EQ(daemon.get("/v1/status").status, 200);

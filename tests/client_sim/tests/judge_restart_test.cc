@@ -2,22 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/client_sim/judge.h"
+#include "tests/client_sim/tests/judge_times.h"
 
 namespace pulsewheel::sim {
 namespace {
 
 using namespace std::chrono_literals;
 using Kind = ObservedEdge::Kind;
-
-constexpr Duration kTimeout = 30s;
-
-MonoTime at(Duration since_origin) {
-  return MonoTime{1000s} + since_origin;
-}
-
-Stamp sent(Duration t) {
-  return {at(t), at(t + 2ms)};
-}
 
 /// One user with one session. The daemon leaves at 100 s, is started at 105 s and listens at 106 s;
 /// grace 60 s, and its knowledge behind a kill is 20 s old at most.

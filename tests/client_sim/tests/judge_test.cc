@@ -4,23 +4,13 @@
 
 #include <functional>
 
+#include "tests/client_sim/tests/judge_times.h"
+
 namespace pulsewheel::sim {
 namespace {
 
 using namespace std::chrono_literals;
 using Kind = ObservedEdge::Kind;
-
-constexpr Duration kTimeout = 30s;
-
-/// Time of a test: counted from an arbitrary origin.
-MonoTime at(Duration since_origin) {
-  return MonoTime{1000s} + since_origin;
-}
-
-/// A send at `t` that took 2 ms.
-Stamp sent(Duration t) {
-  return {at(t), at(t + 2ms)};
-}
 
 /// Rules of the tests: tick 1 s, slack 250 ms, grace 1 s, so an edge is late after T + 1.25 s and
 /// missed after T + 2.25 s.

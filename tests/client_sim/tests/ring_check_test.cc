@@ -6,6 +6,7 @@
 #include "tests/client_sim/judge.h"
 #include "tests/client_sim/options.h"
 #include "tests/client_sim/redis_ring.h"
+#include "tests/client_sim/tests/judge_times.h"
 
 namespace pulsewheel::sim {
 namespace {
@@ -14,15 +15,10 @@ using namespace std::chrono_literals;
 using Presence = RecordedUser::Presence;
 
 constexpr std::size_t kSlots = 32;
-constexpr Duration kTimeout = 20s;
 constexpr std::int64_t kUnixMs = 1'700'000'000'000;
 
-/// Time of a test: 0 is when Redis' clock, and then the ring, was read.
-MonoTime at(Duration t) {
-  return MonoTime{1000s} + t;
-}
-
-/// One user, who sent a packet at -5 s: the deadline is at 15 s. Allowed are [14.75 s, 18.25 s].
+/// Time 0 is when Redis' clock, and then the ring, was read. One user, who sent a packet at -5 s:
+/// the deadline is at 15 s. Allowed are [14.75 s, 18.25 s].
 class RingCheckTest : public testing::Test {
  protected:
   RingCheckTest() {
@@ -32,7 +28,7 @@ class RingCheckTest : public testing::Test {
     user.presence = Presence::kOnline;
     user.since = at(-60s);
     user.deadline_min = user.deadline_max = at(15s);
-    user.timeout = kTimeout;
+    user.timeout = 20s;
     before.users = after.users = {user};
     ring.slots = kSlots;
     ring.users.resize(1);
@@ -204,7 +200,6 @@ TEST_F(RingCheckTest, FindsStrangersWithTheTagOfTheRun) {
 /// Of user 0 with sessions 0 and 1.
 class JudgeRecordTest : public testing::Test {
  protected:
-  static Stamp sent(Duration t) { return {at(t), at(t + 2ms)}; }
   void log_in(Duration t, std::uint32_t session = 0) {
     judge.login_sent(session, sent(t));
     judge.login_accepted(session, at(t + 3ms), kTimeout);

@@ -20,8 +20,6 @@ using namespace std::string_literals;
 using test::TemporaryFolder;
 using test::write_file;
 
-constexpr const char* kToken = "correct-horse-battery-staple";
-
 std::string request(std::string_view method, std::string_view target, std::string_view fields = {},
                     std::string_view host = "localhost") {
   std::string text(method);
@@ -36,6 +34,8 @@ std::string with(std::string_view token) {
 
 class HttpAccessTest : public testing::Test {
  protected:
+  static constexpr const char* kToken = "correct-horse-battery-staple";
+
   HttpAccessTest() {
     options_.port = 0;
     options_.token = token(kToken);

@@ -21,7 +21,7 @@ using test::TemporaryFolder;
 using test::write_file;
 using testing::HasSubstr;
 
-std::system_error error_of(const std::string& path) {
+std::system_error bind_error(const std::string& path) {
   try {
     const UnixSocketFile socket(path, 0600);
   } catch (const std::system_error& e) {
@@ -94,7 +94,7 @@ TEST_F(UnixSocketTest, IsNotStolenFromOneThatListens) {
   ASSERT_EQ(::listen(listening, 0), 0);
   // More than its backlog takes: a probe that is refused for that must not look like nobody there.
   for (int i = 0; i < 3; ++i) {
-    const std::system_error error = error_of(path_);
+    const std::system_error error = bind_error(path_);
     EXPECT_EQ(error.code(), std::errc::address_in_use);
     EXPECT_THAT(error.what(), HasSubstr(path_));
   }
@@ -104,22 +104,22 @@ TEST_F(UnixSocketTest, IsNotStolenFromOneThatListens) {
 
 TEST_F(UnixSocketTest, NeverReplacesAFileThatIsNoSocket) {
   write_file(path_, "a file");
-  EXPECT_EQ(error_of(path_).code(), std::errc::file_exists);
+  EXPECT_EQ(bind_error(path_).code(), std::errc::file_exists);
   EXPECT_EQ(read_file(path_), "a file");
 }
 
 TEST_F(UnixSocketTest, DoesNotFollowALinkToAnotherSocket) {
   leave_stale_socket(folder_ / "other");
   ASSERT_EQ(::symlink((folder_ / "other").c_str(), path_.c_str()), 0);
-  EXPECT_EQ(error_of(path_).code(), std::errc::file_exists);
+  EXPECT_EQ(bind_error(path_).code(), std::errc::file_exists);
   EXPECT_TRUE(exists(folder_ / "other"));
 }
 
 TEST_F(UnixSocketTest, NamesAPathThatCannotBe) {
-  const std::system_error missing = error_of(folder_ / "no/socket");
+  const std::system_error missing = bind_error(folder_ / "no/socket");
   EXPECT_EQ(missing.code(), std::errc::no_such_file_or_directory);
   EXPECT_THAT(missing.what(), HasSubstr("/no/socket"));
-  EXPECT_EQ(error_of("/" + std::string(107, 'x')).code(), std::errc::filename_too_long);
+  EXPECT_EQ(bind_error("/" + std::string(107, 'x')).code(), std::errc::filename_too_long);
 }
 
 }  // namespace

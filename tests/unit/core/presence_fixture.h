@@ -17,6 +17,7 @@ namespace pulsewheel {
 class PresenceFixture : public ::testing::Test {
  protected:
   static constexpr MonoTime kStart{std::chrono::seconds{1'000}};
+  static constexpr std::int64_t kTimeoutMs = 30'000;  // of sessions that are to have one
 
   static constexpr MonoTime at(std::int64_t ms) { return kStart + std::chrono::milliseconds{ms}; }
   static constexpr SessionRef session(std::uint32_t number, ShardIndex shard = 0) {

@@ -9,8 +9,6 @@
 namespace pulsewheel {
 namespace {
 
-constexpr std::int64_t kTimeoutMs = 30'000;
-
 class PresenceDeadlinesTest : public PresenceFixture {
  protected:
   PresenceDeadlinesTest() { make({.track_deadlines = true}); }

@@ -12,8 +12,6 @@ namespace {
 
 using HoldVerdict = PresenceRegistry::HoldVerdict;
 
-constexpr std::int64_t kTimeoutMs = 30'000;
-
 class PresenceHoldTest : public PresenceFixture {
  protected:
   HoldVerdict hold(std::string_view uid, std::int64_t ms, std::int64_t until_ms = 3'600'000) {

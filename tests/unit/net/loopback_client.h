@@ -11,6 +11,7 @@
 #include "daemon/base/ids.h"
 #include "proto/frame.h"
 #include "tests/unit/net/fake_shard.h"
+#include "tests/unit/proto/bytes.h"
 
 namespace pulsewheel {
 
@@ -92,6 +93,12 @@ class LoopbackClient {
   Bytes unread_;
   bool was_reset_ = false;
 };
+
+/// Frames without a payload; what is answered, in hex, as LoopbackClient reads it.
+inline const Bytes kKeepalive = proto::from_hex("02 00 00 00");
+inline const Bytes kLogout = proto::from_hex("04 00 00 00");
+inline const std::string kKeepaliveAck = "82 00 00 00";
+inline const std::string kLogoutAck = "84 00 00 00";
 
 [[nodiscard]] Bytes login_frame(const proto::Login& login);
 [[nodiscard]] inline Bytes login_frame(std::string_view uid) {

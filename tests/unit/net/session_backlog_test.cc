@@ -14,9 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using proto::from_hex;
 
-const Bytes kKeepalive = from_hex("02 00 00 00");
-const Bytes kLogout = from_hex("04 00 00 00");
-
 class SessionBacklogTest : public testing::Test {
  protected:
   SessionBacklogTest() { client_.log_in(); }

@@ -12,8 +12,6 @@ namespace {
 using namespace std::chrono_literals;
 using proto::from_hex;
 
-const Bytes kKeepalive = from_hex("02 00 00 00");
-
 class SessionDeadlineTest : public testing::Test {
  protected:
   SessionDeadlineTest() { client_.log_in(); }

@@ -10,12 +10,6 @@ namespace pulsewheel {
 namespace {
 
 using namespace std::chrono_literals;
-using proto::from_hex;
-
-const Bytes kKeepalive = from_hex("02 00 00 00");
-const Bytes kLogout = from_hex("04 00 00 00");
-const std::string kKeepaliveAck = "82 00 00 00";
-const std::string kLogoutAck = "84 00 00 00";
 
 class SessionEndTest : public testing::Test {
  protected:

@@ -15,7 +15,6 @@ using proto::from_hex;
 
 // Versions 1 to 1, interval 20,000 ms, uid "abc", device "d1", no token.
 const Bytes kLogin = from_hex("01 00 00 0f  01 01  00 00 4e 20  03 02 00 00  61 62 63  64 31");
-const Bytes kKeepalive = from_hex("02 00 00 00");
 
 TEST(SessionLoginTest, LoginIsSubmittedWithUidDeviceAndTerms) {
   FakeShard shard;

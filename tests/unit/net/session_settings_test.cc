@@ -10,9 +10,6 @@ namespace pulsewheel {
 namespace {
 
 using namespace std::chrono_literals;
-using proto::from_hex;
-
-const Bytes kKeepalive = from_hex("02 00 00 00");
 
 class SessionSettingsTest : public testing::Test {
  protected:

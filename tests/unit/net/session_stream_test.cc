@@ -35,7 +35,6 @@ Bytes message_of_size(std::uint64_t id, std::size_t frame_size) {
 
 const std::string kAckOf1 = "83 00 00 08 00 00 00 00 00 00 00 01";
 const std::string kAckOf2 = "83 00 00 08 00 00 00 00 00 00 00 02";
-const std::string kKeepaliveAck = "82 00 00 00";
 
 TEST(SessionStreamTest, KeepaliveIsAcknowledged) {
   FakeShard shard;

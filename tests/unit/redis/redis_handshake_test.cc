@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "tests/unit/redis/replies.h"
+
 namespace pulsewheel {
 namespace {
 
@@ -12,15 +14,10 @@ using testing::HasSubstr;
 using testing::Not;
 
 RedisReply status(std::string text) {
-  RedisReply reply;
-  reply.type = RedisReply::Type::kStatus;
-  reply.text = std::move(text);
-  return reply;
+  return text_reply(RedisReply::Type::kStatus, std::move(text));
 }
 RedisReply error(std::string text) {
-  RedisReply reply = status(std::move(text));
-  reply.type = RedisReply::Type::kError;
-  return reply;
+  return text_reply(RedisReply::Type::kError, std::move(text));
 }
 
 const RedisHandshake::Options kAll{

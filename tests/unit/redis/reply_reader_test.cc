@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/allocation_counter.h"
+#include "tests/unit/redis/replies.h"
 
 namespace pulsewheel {
 namespace {
@@ -14,16 +15,6 @@ using testing::HasSubstr;
 using namespace std::string_literals;
 using Status = ReplyReader::Status;
 using Type = RedisReply::Type;
-
-RedisReply text(Type type, std::string bytes) {
-  return {.type = type, .integer = 0, .text = std::move(bytes), .elements = {}};
-}
-RedisReply integer(std::int64_t value) {
-  return {.type = Type::kInteger, .integer = value, .text = {}, .elements = {}};
-}
-RedisReply array(std::vector<RedisReply> elements) {
-  return {.type = Type::kArray, .integer = 0, .text = {}, .elements = std::move(elements)};
-}
 
 // All replies in `bytes`, given in pieces of `piece`; then the error, if there was one.
 struct Read {
@@ -56,18 +47,20 @@ const std::string kEveryType =
     "*3\r\n$1\r\na\r\n*2\r\n:1\r\n*1\r\n+deep\r\n$-1\r\n+after\r\n"s;
 
 std::vector<RedisReply> every_type() {
-  return {text(Type::kStatus, "OK"),
-          text(Type::kError, "ERR no"),
-          integer(42),
-          integer(-7),
-          text(Type::kString, "h\0\r\nx"s),
-          text(Type::kString, ""),
+  return {text_reply(Type::kStatus, "OK"),
+          text_reply(Type::kError, "ERR no"),
+          integer_reply(42),
+          integer_reply(-7),
+          text_reply(Type::kString, "h\0\r\nx"s),
+          text_reply(Type::kString, ""),
           RedisReply{},
           RedisReply{},
-          array({}),
-          array({text(Type::kString, "a"),
-                 array({integer(1), array({text(Type::kStatus, "deep")})}), RedisReply{}}),
-          text(Type::kStatus, "after")};
+          array_reply({}),
+          array_reply(
+              {text_reply(Type::kString, "a"),
+               array_reply({integer_reply(1), array_reply({text_reply(Type::kStatus, "deep")})}),
+               RedisReply{}}),
+          text_reply(Type::kStatus, "after")};
 }
 
 TEST(ReplyReaderTest, ReadsEveryType) {

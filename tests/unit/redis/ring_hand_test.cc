@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "tests/unit/redis/replies.h"
+
 namespace pulsewheel {
 namespace {
 
@@ -49,24 +51,10 @@ TEST(RingHandTest, BacksOffAfterFailuresInARow) {
   EXPECT_EQ(hand.due(), kStart + 1s);
 }
 
-RedisReply integer(std::int64_t value) {
-  RedisReply reply;
-  reply.type = RedisReply::Type::kInteger;
-  reply.integer = value;
-  return reply;
-}
-
 RedisReply answer() {
-  RedisReply uid;
-  uid.type = RedisReply::Type::kString;
-  uid.text = "alice";
-  RedisReply uids;
-  uids.type = RedisReply::Type::kArray;
-  uids.elements = {uid};
-  RedisReply reply;
-  reply.type = RedisReply::Type::kArray;
-  reply.elements = {integer(1), integer(250), integer(1'000'250), integer(7), uids};
-  return reply;
+  return array_reply({integer_reply(1), integer_reply(250), integer_reply(1'000'250),
+                      integer_reply(7),
+                      array_reply({text_reply(RedisReply::Type::kString, "alice")})});
 }
 
 TEST(RingClaimTest, IsReadFromAnAnswer) {
@@ -81,7 +69,7 @@ TEST(RingClaimTest, IsReadFromAnAnswer) {
 
 TEST(RingClaimTest, IsNotReadFromAnythingElse) {
   EXPECT_FALSE(RingClaim::parse({}));
-  EXPECT_FALSE(RingClaim::parse(integer(1)));
+  EXPECT_FALSE(RingClaim::parse(integer_reply(1)));
   for (std::size_t i = 0; i < 5; ++i) {
     RedisReply reply = answer();
     reply.elements[i] = {};
