@@ -30,6 +30,11 @@ bool is_edge(const MirrorChange& change) noexcept {
   return change.kind != Kind::kMove;
 }
 
+bool lacked_lease(const RedisReply& reply) {
+  return reply.is_array() && !reply.elements.empty() &&
+         reply.elements.front().integer == static_cast<std::int64_t>(RingOutcome::kNoLease);
+}
+
 std::string to_line(const RedisReply& reply) {
   constexpr std::size_t kBytesMax = 200;
   return reply.is_error() ? reply.text.substr(0, kBytesMax) : "an answer of an unexpected kind";
@@ -173,14 +178,17 @@ void MirrorLink::take_lease() {
   };
   const auto on_taken = [this, join = join_, asked = MonoClock::now()](std::error_code ec,
                                                                        const RedisReply& reply) {
+    --leases_open_;
     if (ec) return;
     if (reply.is_string() && reply.text == epoch_) note_lease(asked);
     if (join == join_) on_lease(reply);
+    pump();
   };
-  static_cast<void>(
+  const bool is_asked =
       (!options_.shared || note_step(client_.submit({"EXISTS", stream}, on_stream))) &&
       note_step(client_.submit({"GET", lease_key_}, on_holder)) &&
-      note_step(call(client_, scripts_.lease(lease_), on_taken)));
+      note_step(call(client_, scripts_.lease(lease_), on_taken));
+  if (is_asked) ++leases_open_;
 }
 
 void MirrorLink::on_lease(const RedisReply& reply) {
@@ -296,7 +304,10 @@ void MirrorLink::take_loss() {
 void MirrorLink::pump() {
   // Held up for so long that others may have taken over: what they did has to be known first.
   if (phase_ == Phase::kJoined && is_lease_doubtful()) join();
-  if (phase_ == Phase::kJoined && calls_open_ == 0 && !paused_ && !queue_.empty()) start_round();
+  const bool knows_lease = !options_.shared || leases_open_ == 0;
+  if (phase_ == Phase::kJoined && knows_lease && calls_open_ == 0 && !paused_ && !queue_.empty()) {
+    start_round();
+  }
   update_gauges();
   end_if_drained();
 }
@@ -348,7 +359,9 @@ RingCall MirrorLink::call_of(Kind kind, const std::vector<MirrorChange>& changes
         break;
     }
   }
-  if (kind == Kind::kMove && !announces_) return scripts_.move(moves);
+  if (kind == Kind::kMove && !announces_) {
+    return options_.shared ? scripts_.move_by_lease(moves) : scripts_.move(moves);
+  }
   if (kind == Kind::kMove) {
     for (const RingMove& user : moves)
       adds.push_back({user.uid, user.remaining, to_string(EdgeReason::kLogin)});
@@ -362,6 +375,9 @@ void MirrorLink::on_answer(Kind kind, const Changes& changes, std::error_code ec
   if (ec) {
     set_phase(Phase::kDown);  // on_down() follows
     give_back(*changes);
+  } else if (lacked_lease(reply)) {
+    give_back(*changes);
+    if (phase_ == Phase::kJoined) join();
   } else if (reply.is_array() && reply.elements.size() == changes->size()) {
     on_done(kind, *changes);
   } else {
@@ -390,6 +406,9 @@ void MirrorLink::on_rejected(std::vector<MirrorChange>& changes, const RedisRepl
   if (line.starts_with(kRingLength)) {
     give_back(changes);
     if (phase_ == Phase::kJoined) join();  // which creates the ring if it is gone
+  } else if (facts.reaction == Reaction::kResendWithEval) {
+    give_back(changes);
+    load_move();
   } else if (facts.reaction == Reaction::kStopKind) {
     give_back(changes);
     refuse(line);
@@ -400,6 +419,21 @@ void MirrorLink::on_rejected(std::vector<MirrorChange>& changes, const RedisRepl
     give_back(changes);
     paused_ = true;
   }
+}
+
+/// Lets the server get to know the script, in a call for nobody.
+void MirrorLink::load_move() {
+  RingCall for_nobody = scripts_.move_by_lease({});
+  for_nobody.in_its_turn = false;
+  const auto refused =
+      call(client_, for_nobody, [this](std::error_code ec, const RedisReply& reply) {
+        --calls_open_;
+        if (ec) return;  // on_down() follows
+        paused_ = paused_ || !reply.is_array();
+        pump();
+      });
+  paused_ = paused_ || refused;
+  if (!refused) ++calls_open_;
 }
 
 void MirrorLink::give_back(std::vector<MirrorChange>& changes) {

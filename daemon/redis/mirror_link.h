@@ -63,6 +63,10 @@ struct MirrorOptions {
 /// back to the queue, and no news overtakes older news of the same user. (More rounds in flight
 /// would take that away, and gain nothing: one round a round trip is 50,000 changes a second over a
 /// line of 20 ms.)
+///
+/// In a shared ring a move is sent for what is known of the lease, so that no round begins while
+/// the lease is asked for, and none of its moves is carried out behind its turn, or without the
+/// lease.
 class MirrorLink {
  public:
   /// Opens nothing but what the io_context needs for a timer. Both outlive the link.
@@ -148,9 +152,9 @@ class MirrorLink {
                  const RedisReply& reply);
   void on_done(MirrorChange::Kind kind, const std::vector<MirrorChange>& changes);
   void on_rejected(std::vector<MirrorChange>& changes, const RedisReply& reply);
+  void load_move();
   void give_back(std::vector<MirrorChange>& changes);
   void lose(const std::vector<MirrorChange>& changes);
-  void end_call();
   void update_gauges() noexcept;
 
   void end_if_drained();
@@ -177,6 +181,7 @@ class MirrorLink {
   std::uint64_t join_ = 0;          // number of it: an answer to an earlier one ends none
   bool stuck_ = false;              // a step of it could not be sent
   bool lease_was_there_ = false;    // in the answer before that of the lease
+  std::size_t leases_open_ = 0;     // asked for and not answered
   std::size_t calls_open_ = 0;      // of the round
   bool paused_ = false;             // no round before the next tick
   bool stream_was_there_ = false;   // in the answer before that of the lease

@@ -102,6 +102,12 @@ std::error_code RedisClient::eval(const RedisScript& script, RedisArgs keys, Red
   return connection_ ? connection_->eval(script, keys, args, std::move(callback)) : refuse();
 }
 
+std::error_code RedisClient::eval_in_turn(const RedisScript& script, RedisArgs keys, RedisArgs args,
+                                          RedisCallback callback) {
+  return connection_ ? connection_->eval_in_turn(script, keys, args, std::move(callback))
+                     : refuse();
+}
+
 std::error_code RedisClient::refuse() noexcept {
   counters_.of(RedisErrc::kNotConnected).add();
   return RedisErrc::kNotConnected;

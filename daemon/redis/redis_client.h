@@ -97,6 +97,10 @@ class RedisClient {
   /// call.
   [[nodiscard]] std::error_code eval(const RedisScript& script, RedisArgs keys, RedisArgs args,
                                      RedisCallback callback);
+  /// The same for a call that must not overtake, or come behind, what is sent after it: a script
+  /// that the server does not know is not called, and `callback` gets the error reply (NOSCRIPT).
+  [[nodiscard]] std::error_code eval_in_turn(const RedisScript& script, RedisArgs keys,
+                                             RedisArgs args, RedisCallback callback);
 
   [[nodiscard]] State state() const noexcept { return state_.load(std::memory_order_relaxed); }
   [[nodiscard]] const RedisCounters& counters() const noexcept { return counters_; }

@@ -204,6 +204,7 @@ void RedisConnection::on_command_reply(RedisReply reply) {
   if (error == ReplyError::kNoScript && command.script != nullptr) {
     resend(std::move(command));
   } else {
+    if (error == ReplyError::kNoScript && command.may_lack_script) error.reset();
     if (error) on_error_reply(*error, reply);
     counters_.round_trip.observe(MonoClock::now() - command.submitted);
     release(command);
@@ -268,13 +269,21 @@ std::error_code RedisConnection::submit(RedisArgs args, RedisCallback callback) 
 
 std::error_code RedisConnection::eval(const RedisScript& script, RedisArgs keys, RedisArgs args,
                                       RedisCallback callback) {
+  return send_call(script, keys, args, {.callback = std::move(callback), .script = &script});
+}
+
+std::error_code RedisConnection::eval_in_turn(const RedisScript& script, RedisArgs keys,
+                                              RedisArgs args, RedisCallback callback) {
+  return send_call(script, keys, args, {.callback = std::move(callback), .may_lack_script = true});
+}
+
+std::error_code RedisConnection::send_call(const RedisScript& script, RedisArgs keys,
+                                           RedisArgs args, Command command) {
   const std::string key_count = std::to_string(keys.size());
   const std::array<std::string_view, 3> head{"EVALSHA", script.sha1(), key_count};
   const std::vector<std::string_view> words = join({head, keys, args});
   if (const std::error_code ec = check_room(words)) return ec;
-  Command command{.callback = std::move(callback)};
-  command.script = &script;
-  command.script_args.assign(words.begin() + 2, words.end());
+  if (command.script != nullptr) command.script_args.assign(words.begin() + 2, words.end());
   accept(words, std::move(command));
   return {};
 }

@@ -90,6 +90,8 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   [[nodiscard]] std::error_code submit(RedisArgs args, RedisCallback callback);
   [[nodiscard]] std::error_code eval(const RedisScript& script, RedisArgs keys, RedisArgs args,
                                      RedisCallback callback);
+  [[nodiscard]] std::error_code eval_in_turn(const RedisScript& script, RedisArgs keys,
+                                             RedisArgs args, RedisCallback callback);
 
   /// Ends it without a `closed` event. Every command in flight gets `kStopped` before this returns.
   void abandon();
@@ -105,7 +107,8 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
     RedisCallback callback;
     MonoTime submitted{};
     std::size_t bytes = 0;
-    const RedisScript* script = nullptr;     // of an EVALSHA, which may come back as NOSCRIPT
+    bool may_lack_script = false;            // NOSCRIPT is an answer, and no trouble
+    const RedisScript* script = nullptr;     // of an EVALSHA that is sent again after NOSCRIPT
     std::vector<std::string> script_args{};  // what stands behind the script in its call
   };
   /// Commands in order, and their bytes that have not been given to the socket.
@@ -133,6 +136,8 @@ class RedisConnection : public std::enable_shared_from_this<RedisConnection> {
   void resend(Command command);
   void end_resending();
 
+  [[nodiscard]] std::error_code send_call(const RedisScript& script, RedisArgs keys, RedisArgs args,
+                                          Command command);
   [[nodiscard]] std::error_code check_room(RedisArgs args);
   void accept(RedisArgs args, Command command);
   void release(const Command& command);

@@ -141,6 +141,18 @@ if #uids == 0 then return {} end
 return in_order(2, file(uids, values))
 )lua";
 
+constexpr std::string_view kMoveByLease = R"lua(
+local uids, values = read_users(2)
+if #uids == 0 then return {} end
+local lease = lease_prefix .. name
+if redis.call('TYPE', lease).ok ~= 'string' or redis.call('GET', lease) ~= epoch then
+  local outcomes = {}
+  for _, uid in ipairs(uids) do outcomes[uid] = 7 end
+  return in_order(2, outcomes)
+end
+return in_order(2, file(uids, values))
+)lua";
+
 constexpr std::string_view kAdd = R"lua(
 local uids, values = read_users(3)
 if #uids == 0 then return {} end
@@ -371,6 +383,11 @@ const RedisScript& move_script() {
   static const RedisScript script(source);
   return script;
 }
+const RedisScript& move_by_lease_script() {
+  static const std::string source = join({kCommon, kFile, kMoveByLease});
+  static const RedisScript script(source);
+  return script;
+}
 const RedisScript& add_script() {
   static const std::string source = join({kCommon, kFile, kAdd});
   static const RedisScript script(source);
@@ -433,8 +450,18 @@ RingCall RingScripts::batch(const RedisScript& script, std::size_t words) const 
 }
 
 RingCall RingScripts::move(std::span<const RingMove> users) const {
+  return move_with(move_script(), users);
+}
+
+RingCall RingScripts::move_by_lease(std::span<const RingMove> users) const {
+  RingCall call = move_with(move_by_lease_script(), users);
+  call.in_its_turn = true;
+  return call;
+}
+
+RingCall RingScripts::move_with(const RedisScript& script, std::span<const RingMove> users) const {
   PULSEWHEEL_CHECK(users.size() <= kRingBatchMax);
-  RingCall call = batch(move_script(), users.size() * 2);
+  RingCall call = batch(script, users.size() * 2);
   for (const RingMove& user : users) {
     call.args.emplace_back(user.uid);
     call.args.push_back(std::to_string(user.remaining.count()));
@@ -511,7 +538,8 @@ RingCall RingScripts::release() const {
 std::error_code call(RedisClient& client, const RingCall& call, RedisCallback callback) {
   const std::vector<std::string_view> keys(call.keys.begin(), call.keys.end());
   const std::vector<std::string_view> args(call.args.begin(), call.args.end());
-  return client.eval(*call.script, keys, args, std::move(callback));
+  return call.in_its_turn ? client.eval_in_turn(*call.script, keys, args, std::move(callback))
+                          : client.eval(*call.script, keys, args, std::move(callback));
 }
 
 }  // namespace pulsewheel

@@ -26,9 +26,10 @@ struct RingCall {
   const RedisScript* script = nullptr;
   std::vector<std::string> keys;
   std::vector<std::string> args;
+  bool in_its_turn = false;  // or not at all: for RedisClient::eval_in_turn()
 };
 
-/// RedisClient::eval() of it. `call` needs to live for this call only.
+/// RedisClient::eval() or eval_in_turn() of it. `call` needs to live for this call only.
 [[nodiscard]] std::error_code call(RedisClient& client, const RingCall& call,
                                    RedisCallback callback);
 
@@ -55,6 +56,7 @@ enum class RingOutcome : std::int64_t {
   kHeldByOther = 4,  // remove: another live node holds the user, who stays
   kRefreshed = 5,    // remove: somebody who is no node has moved the user, who stays
   kGone = 6,         // remove: held by us, but not in the ring any more: no edge
+  kNoLease = 7,      // move_by_lease: this node has no lease; nothing was changed, for all users
 };
 
 /// What claim() answers.
@@ -93,6 +95,10 @@ class RingScripts {
   /// Files users by their deadlines and makes this node an owner of them; no edges. Among several
   /// owners the later deadline holds.
   [[nodiscard]] RingCall move(std::span<const RingMove> users) const;
+  /// The same where others take a node without a lease for gone, and its users out of the ring,
+  /// with an edge: a move that was decided before and comes late must not bring these back without
+  /// one. It is carried out in its turn, and only while this node holds its lease.
+  [[nodiscard]] RingCall move_by_lease(std::span<const RingMove> users) const;
   /// The same, with an online edge for each who was not in the ring.
   [[nodiscard]] RingCall add(std::span<const RingAdd> users) const;
   /// Takes this node off the users' owners, also as what an earlier life of it has left. When no
@@ -128,6 +134,8 @@ class RingScripts {
 
  private:
   [[nodiscard]] RingCall batch(const RedisScript& script, std::size_t words) const;
+  [[nodiscard]] RingCall move_with(const RedisScript& script,
+                                   std::span<const RingMove> users) const;
 
   RingLayout layout_;
   RingNode node_;

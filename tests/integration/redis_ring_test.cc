@@ -351,6 +351,25 @@ TEST_F(RedisRingTest, LeasesANameToOneEpoch) {
   EXPECT_TRUE(test::eventually([&] { return run(a_.lease(1h)).text == "5"; }));
 }
 
+TEST_F(RedisRingTest, MovesByLeaseOnlyWithTheLeaseOfThisEpoch) {
+  const auto move_by_lease = [this] {
+    return only(run(a_.move_by_lease(std::vector<RingMove>{{"alice", 10s}})));
+  };
+  const RingScripts later(layout_, {"a", 6}, kStreamEntries);
+  for (const bool is_leased : {false, true}) {
+    if (is_leased) run(later.lease(1h));
+    const std::string before = digest();
+    EXPECT_EQ(move_by_lease(), RingOutcome::kNoLease);
+    EXPECT_EQ(digest(), before);
+  }
+  run(later.release());
+  take_lease(a_);
+  EXPECT_EQ(move_by_lease(), RingOutcome::kAdded);
+  EXPECT_EQ(move_by_lease(), RingOutcome::kMoved);
+  EXPECT_EQ(by_sets(), hash("timeline-index"));
+  EXPECT_THAT(edges(), IsEmpty());
+}
+
 // Two nodes and a PHP front end do anything in any order. After each step the sets and the index
 // agree, and for each user the stream has as many offline edges as the ring lost users to removals.
 TEST_F(RedisRingTest, StaysConsistentWhateverHappens) {

@@ -20,7 +20,8 @@ using test::FakeRedis;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr auto kTick = 40ms;
+/// Of a shared ring's lease 2.5 are good: far more than a loaded machine takes for an answer.
+constexpr auto kTick = 250ms;
 
 /// One shard, nobody in it.
 class EmptyRoster final : public RosterSource {
@@ -49,6 +50,7 @@ class MirrorLinkTest : public testing::Test {
     options_.tick = kTick;
     const RingScripts scripts(options_.layout, options_.node, options_.stream_entries_max);
     const std::vector<RingMove> move{{"u", 1s}};
+    const RingCall by_lease = scripts.move_by_lease(move);
     const std::vector<RingAdd> add{{"u", 1s, "login"}};
     const std::vector<RingRemove> remove{{"u", "logout"}};
     const std::vector<std::string_view> uids{"u"};
@@ -63,6 +65,7 @@ class MirrorLinkTest : public testing::Test {
                                          {"unfile", scripts.unfile("slot-0", uids)}}) {
       names_[call.script->sha1()] = name;
     }
+    names_[by_lease.script->sha1()] = "move";
     std::string slots = "*32\r\n";
     for (const std::string& slot : options_.layout.default_slot_names())
       slots += bulk(slot);
@@ -126,6 +129,44 @@ class MirrorLinkTest : public testing::Test {
     link().take_edges(edges, MonoClock::now());
     link().pump();
   }
+  void keep_alive(const std::string& uid) {
+    const auto deadlines = std::make_shared<DeadlineBatch>();
+    deadlines->push({.uid = uid, .deadline = MonoClock::now() + 20s, .last_seen = {}});
+    link().take_deadlines(deadlines, MonoClock::now());
+    link().pump();
+  }
+  /// Waits until nothing is in flight: the hand tries again two seconds later.
+  [[nodiscard]] bool is_quiet() {
+    return run_until([this] {
+      return link().hand_counters()->failures.value() == 2 &&
+             link().client_counters().commands_in_flight.value() == 0;
+    });
+  }
+  /// From now on the server says nothing. Nothing is to be in flight.
+  void fall_silent() {
+    leases_before_ = count("lease");
+    for (const char* name : {"EXISTS", "GET", "lease", "ring", "move"})
+      hold(name);
+  }
+  /// Waits, with a server that has fallen silent, until the lease is doubtful. What answers all
+  /// that was asked for it meanwhile: others took our users out, with an edge.
+  [[nodiscard]] std::string lapse() {
+    const auto rings = count("ring");
+    EXPECT_TRUE(run_until([&] { return count("ring") == rings + 1; }));
+    std::string answers;
+    for (auto i = leases_before_; i < count("lease"); ++i)
+      answers += ":1\r\n" + (i == leases_before_ ? "$-1\r\n" : bulk("5")) + bulk("5");
+    answers_ = usual_;
+    return answers + usual_["ring"];
+  }
+  /// Calls of a script that move the user, whatever they were answered.
+  [[nodiscard]] std::ptrdiff_t moves_of(const std::string& uid) const {
+    const auto all = server_.payload();
+    return std::count_if(all.begin(), all.end(), [&](const auto& command) {
+      return command[0].starts_with("EVAL") && name_of(command) != "add" &&
+             std::find(command.begin(), command.end(), uid) != command.end();
+    });
+  }
   /// Answers a question for the roster: nobody is online.
   void answer_roster() {
     const auto nobody = std::make_shared<DeadlineBatch>();
@@ -156,6 +197,7 @@ class MirrorLinkTest : public testing::Test {
   std::map<std::string, std::string> names_;    // of scripts, by hash
   std::map<std::string, std::string> answers_;  // by name
   std::map<std::string, std::string> usual_;    // as they were at first
+  std::ptrdiff_t leases_before_ = 0;            // the server fell silent
   EmptyRoster rosters_;
   MirrorOptions options_;
   std::unique_ptr<MirrorLink> link_;
@@ -229,28 +271,66 @@ TEST_F(MirrorLinkTest, ALeaseThatAnEarlierJoinHasAskedForJoinsNobody) {
 TEST_F(MirrorLinkTest, WhatAnEarlierJoinHasHeardOfTheLeaseCounts) {
   options_.shared = true;
   join();
-  ASSERT_TRUE(run_until([this] {  // the hand tries again a second later
-    return link().hand_counters()->failures.value() == 1 &&
-           link().client_counters().commands_in_flight.value() == 0;
-  }));
-  const auto leases = count("lease");
-  for (const char* name : {"EXISTS", "GET", "lease", "ring"})
-    hold(name);
-  ASSERT_TRUE(run_until([this] { return count("ring") == 2; }));  // the lease is doubtful
-  // The first of the refreshes before that found it gone: others took our users out, with an edge.
-  std::string answers;
-  for (auto i = leases; i < count("lease"); ++i)
-    answers += ":1\r\n" + (i == leases ? "$-1\r\n" : bulk("5")) + bulk("5");
-  for (const auto& [name, answer] : usual_)
-    answers_[name] = answer;
-  server_.say(answers + answers_["ring"]);
+  ASSERT_TRUE(is_quiet());
+  fall_silent();
+  server_.say(lapse());
   ASSERT_TRUE(run_until([this] { return is_joined(); }));
-  const auto deadlines = std::make_shared<DeadlineBatch>();
-  deadlines->push({.uid = "alice", .deadline = MonoClock::now() + 20s, .last_seen = {}});
-  link().take_deadlines(deadlines, MonoClock::now());
-  link().pump();
+  keep_alive("alice");
   ASSERT_TRUE(run_until([this] { return count("add") + count("move") == 1; }));
   EXPECT_EQ(count("add"), 1) << "she comes back with an edge";
+}
+
+TEST_F(MirrorLinkTest, AMoveThatTheServerDidNotKnowIsNotSentAgainBehindALapse) {
+  options_.shared = true;
+  join();
+  ASSERT_TRUE(is_quiet());
+  fall_silent();
+  keep_alive("alice");
+  const std::string answers = lapse();
+  ASSERT_EQ(moves_of("alice"), 1);
+  server_.say("-NOSCRIPT No matching script.\r\n" + answers);
+  ASSERT_TRUE(run_until([this] { return count("add") == 1; }));
+  EXPECT_EQ(moves_of("alice"), 1) << "she comes back with an edge, and in no other way";
+}
+
+TEST_F(MirrorLinkTest, AMoveThatTheServerDidNotKnowComesOnceItDoes) {
+  options_.shared = true;
+  join();
+  ASSERT_TRUE(is_quiet());
+  answers_["move"] = "-NOSCRIPT No matching script.\r\n";
+  answers_["EVAL"] = "*0\r\n";
+  keep_alive("alice");
+  ASSERT_TRUE(run_until([this] { return count("EVAL") == 1; }));
+  answers_["move"] = usual_["move"];
+  ASSERT_TRUE(run_until([this] { return link().counters().moved.value() == 1; }));
+  EXPECT_EQ(link().client_counters().of(ReplyError::kNoScript).value(), 0U) << "it is no trouble";
+}
+
+TEST_F(MirrorLinkTest, AMoveThatFindsTheLeaseGoneIsDecidedAnew) {
+  options_.shared = true;
+  join();
+  answers_["move"] = "*1\r\n:7\r\n";
+  keep_alive("alice");
+  ASSERT_TRUE(run_until([this] { return count("ring") >= 2; }));
+  answers_ = usual_;
+  ASSERT_TRUE(run_until([this] { return link().counters().moved.value() == 1; }));
+  EXPECT_TRUE(is_joined());
+}
+
+TEST_F(MirrorLinkTest, NoRoundOfASharedRingBeginsBesideAQuestionForTheLease) {
+  options_.shared = true;
+  join();
+  ASSERT_TRUE(is_quiet());
+  hold("lease");
+  const auto leases = count("lease");
+  ASSERT_TRUE(run_until([&] { return count("lease") == leases + 1; }));
+  keep_alive("alice");
+  for (int i = 0; i < 20; ++i)  // far more than a command takes to the server
+    io_.poll();
+  EXPECT_EQ(count("move"), 0);
+  answers_ = usual_;
+  server_.say(bulk("5"));
+  EXPECT_TRUE(run_until([this] { return count("move") == 1; }));
 }
 
 TEST_F(MirrorLinkTest, ALeaseWhoseAnswerTookTooLongIsAskedForAgain) {
