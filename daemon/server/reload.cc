@@ -55,14 +55,24 @@ void Reloader::reserve_descriptor() noexcept {
   if (reserve_ < 0) reserve_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-std::optional<Config> Reloader::reload(const Config& running) {
+void Reloader::reload(const Config& running, const std::function<void(Config)>& take_over) {
+  std::optional<Config> next = read(running);
+  if (!next) {
+    counters_.last_successful.set(0);
+    counters_.failed.add();
+    return;
+  }
+  take_over(std::move(*next));
+  count_success();
+  counters_.succeeded.add();
+}
+
+std::optional<Config> Reloader::read(const Config& running) {
   try {
     const Config wanted = load();
     Config next = apply_reload(running, wanted);
     report_ = compare(running, wanted);
     tell_changes(report_);
-    count_success();
-    counters_.succeeded.add();
     return next;
   } catch (const ConfigError& error) {
     report_ = {.problems = error.problems(), .changed = {}, .needs_restart = {}};
@@ -70,8 +80,6 @@ std::optional<Config> Reloader::reload(const Config& running) {
     report_ = {.problems = {error.what()}, .changed = {}, .needs_restart = {}};
   }
   tell_problems(report_.problems);
-  counters_.last_successful.set(0);
-  counters_.failed.add();
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // Reloader: the configuration read anew while the daemon runs (SIGHUP).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -38,9 +39,10 @@ class Reloader {
   /// theirs too.
   void reserve_descriptor() noexcept;
 
-  /// What holds from now on: `running` with the changes that need no restart; nullopt when
-  /// `running` stays.
-  [[nodiscard]] std::optional<Config> reload(const Config& running);
+  /// Has `take_over` take over what holds from now on, `running` with the changes that need no
+  /// restart, and counts behind it: whoever sees the count meets the new values. `take_over` is not
+  /// called when `running` stays.
+  void reload(const Config& running, const std::function<void(Config)>& take_over);
 
   /// What the last reload() found.
   [[nodiscard]] const ReloadReport& report() const noexcept { return report_; }
@@ -52,6 +54,7 @@ class Reloader {
   [[nodiscard]] const ReloadCounters& counters() const noexcept { return counters_; }
 
  private:
+  [[nodiscard]] std::optional<Config> read(const Config& running);
   [[nodiscard]] Config load();
   void count_success() noexcept;
 

@@ -221,15 +221,15 @@ void Server::run() {
   bring_users_back();
   start_http();
   open_listeners();
-  write_ports_file();
   status_->set_phase(NodeStatus::Phase::kServing);
+  write_ports_file();
   announce();
   tell_ready();
   served_ = true;
   // Of all users, and of a run that serves: until now the one before it is the better one.
   if (snapshotter_) snapshotter_->start();
   // It is true for a moment only, and there will be no other one.
-  if (!snapshotter_) drop_snapshot();
+  if (!snapshotter_) drop_old_snapshot();
   do_wait_signal();
   unblock_all_signals_in_this_thread();
   io_.run();
@@ -446,7 +446,7 @@ void Server::on_signal(int signal) {
 void Server::reload() {
   if (draining_) return log::warn("signal", "HUP while stopping: the configuration stays");
   service_.reloading();
-  if (std::optional<Config> next = reloader_.reload(config_)) take_over(std::move(*next));
+  reloader_.reload(config_, [this](Config next) { take_over(std::move(next)); });
   service_.reloaded();
 }
 
@@ -531,6 +531,7 @@ void Server::finish() {
   if (snapshotter_) snapshotter_->leave();
   for (auto& shard : shards_)
     shard->stop();
+  static_cast<void>(snapshot_remover_.join_within(Snapshotter::kLastLimit));
   if (draining_) part_with_users();
   if (snapshotter_) snapshotter_->end();
   sequencer_->stop();

@@ -15,6 +15,7 @@
 #include "config/config.h"
 #include "daemon/admin/http_server.h"
 #include "daemon/base/descriptor_tables.h"
+#include "daemon/base/service_thread.h"
 #include "daemon/events/epoch_store.h"
 #include "daemon/events/event_log.h"
 #include "daemon/events/sequencer.h"
@@ -58,7 +59,7 @@ class Server final : private ShardObserver, private NodeControl {
   void report_offline(std::vector<std::string> uids);
   void bring_users_back();
   [[nodiscard]] std::optional<DeadlineBatch> users_in_ring();
-  void drop_snapshot();
+  void drop_old_snapshot();
   void start_shards();
   void start_logs();
   void open_listeners();
@@ -106,6 +107,7 @@ class Server final : private ShardObserver, private NodeControl {
   std::future<DeadlineBatch> own_users_;  // in Redis, at the start
   std::unique_ptr<RedisSink> redis_sink_;
   std::unique_ptr<Snapshotter> snapshotter_;  // null with snapshot.enabled = false
+  ServiceThread snapshot_remover_;            // used instead
   std::unique_ptr<Sequencer> sequencer_;
   std::unique_ptr<NodeStatus> status_;
   std::unique_ptr<EventFeed> event_feed_;  // null without HTTP; outlives it

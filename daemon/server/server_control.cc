@@ -10,7 +10,7 @@ namespace {
 
 /// Without a client a drain is over at once, and the HTTP port with it: so long the answer has to
 /// get out.
-constexpr std::chrono::milliseconds kAnswerHeadStart{100};
+constexpr std::chrono::milliseconds kAnswerHeadStart{1'000};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <string>
 
 #include "daemon/base/log.h"
 #include "daemon/server/server.h"
@@ -11,6 +12,15 @@ namespace {
 
 /// How long the start may wait for Redis to say who was online.
 constexpr std::chrono::seconds kTakeBackLimit{3};
+
+void drop_snapshot(const std::string& state_dir) {
+  try {
+    remove_snapshot(state_dir);
+  } catch (const StateError& error) {
+    log::error("snapshot", "{}: remove it, or the next start will bring its users back",
+               error.what());
+  }
+}
 
 }  // namespace
 
@@ -46,13 +56,10 @@ std::optional<DeadlineBatch> Server::users_in_ring() {
   return std::nullopt;
 }
 
-void Server::drop_snapshot() {
-  try {
-    remove_snapshot(epoch_store_->state_dir());
-  } catch (const StateError& error) {
-    log::error("snapshot", "{}: remove it, or the next start will bring its users back",
-               error.what());
-  }
+/// A disk may take its time for it, in which signals still count.
+void Server::drop_old_snapshot() {
+  snapshot_remover_.start("pw-remove",
+                          [state_dir = epoch_store_->state_dir()] { drop_snapshot(state_dir); });
 }
 
 // --- The end ------------------------------------------------------------------------------------
@@ -83,7 +90,7 @@ void Server::part_with_users() {
     in_order_ = false;
     return;
   }
-  drop_snapshot();
+  drop_snapshot(epoch_store_->state_dir());
   for (auto& shard : shards_)
     shard->shut_users_down();
 }
