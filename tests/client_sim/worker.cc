@@ -144,10 +144,12 @@ void Worker::follow_control(MonoTime now) {
       judge_.daemon_continued(at);
     }
   }
+  const std::size_t restarts_before = restarts_done_;
   for (; restarts_done_ < control_.restarts(); ++restarts_done_)
     judge_.daemon_restarted(control_.restart(restarts_done_));
   const bool away = control_.daemon_is_away();
-  if (away && !daemon_is_away_) await_restart(now);
+  // A short restart can be over before this worker comes to see it.
+  if ((away || restarts_done_ > restarts_before) && !daemon_is_away_) await_restart(now);
   daemon_is_away_ = away;
   const bool doubted = control_.logins_doubted();
   judge_.doubt_logins(doubted);

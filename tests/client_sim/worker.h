@@ -108,6 +108,7 @@ class Worker {
     bool takeover_doubted = false;  // the old session may have ended before the LOGIN was read
     bool taking_over = false;       // its LOGIN is to end the session of its older connection
     bool end_expected = false;      // the daemon said why it will close
+    bool is_doomed = false;         // the connection is one to a daemon that has left meanwhile
   };
 
   /// The old connection of a client that opened a second one, kept until the daemon ends it.
@@ -162,6 +163,7 @@ class Worker {
   void take_over(std::uint32_t index);
   void cut(double percent, MonoTime now);
   void await_restart(MonoTime now);
+  [[nodiscard]] bool is_left_alone(const Client& client) const;
   void kick_somebody(MonoTime now);
   void disconnect(std::uint32_t index, bool abruptly);
   void disconnect(std::uint32_t index, bool abruptly, MonoTime now, Duration away);

@@ -207,8 +207,14 @@ void Worker::cut(double percent, MonoTime now) {
 /// Every connection is about to end.
 void Worker::await_restart(MonoTime now) {
   for (Client& client : clients_) {
+    client.is_doomed = true;
     if (client.state == State::kLive) client.cut_at = now;
   }
+}
+
+/// Whether the client's connection ends because the daemon has left.
+bool Worker::is_left_alone(const Client& client) const {
+  return client.is_doomed || control_.daemon_is_away() || control_.restarts() > restarts_done_;
 }
 
 void Worker::kick_somebody(MonoTime now) {

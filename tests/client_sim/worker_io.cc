@@ -37,6 +37,7 @@ void Worker::connect(std::uint32_t index) {
   Client& client = clients_[index];
   ++client.generation;
   client.retry_after_ms = 0;
+  client.is_doomed = false;
   const int opened = open_connection(*setup_.target, setup_.first_client + index);
   ++logins_pending_;
   client.state = State::kConnecting;
@@ -284,7 +285,7 @@ void Worker::on_goaway(std::uint32_t index, const proto::Goaway& goaway) {
   client.end_expected =
       (goaway.reason == proto::GoawayReason::kTimeout && silent) ||
       (goaway.reason == proto::GoawayReason::kKicked && client.held_until > MonoClock::now());
-  if (!client.end_expected && !control_.daemon_is_away()) {
+  if (!client.end_expected && !is_left_alone(client)) {
     control_.note_trouble("the daemon says: go away (" +
                           std::string(proto::to_string(goaway.reason)) + ")");
   }
@@ -300,7 +301,7 @@ void Worker::on_lost(std::uint32_t index, int error) {
     case State::kConnecting:
     case State::kLoggingIn:
       --logins_pending_;
-      if (!control_.daemon_is_away()) stats_.refusals.add();
+      if (!is_left_alone(client)) stats_.refusals.add();
       if (state == State::kLoggingIn) judge_.login_refused(index);
       if (client.taking_over) {
         // Whether the old connection is still good is as open as whether the LOGIN was read.
@@ -310,12 +311,12 @@ void Worker::on_lost(std::uint32_t index, int error) {
       if (error == ECONNREFUSED && stats_.first_logins.value() == 0) {
         control_.fail(kExitUnavailable, setup_.target->text + ": " + describe(error));
       }
-      if (control_.daemon_is_away()) break;
+      if (is_left_alone(client)) break;
       control_.note_trouble("a login failed: " +
                             (error == 0 ? "connection closed" : describe(error)));
       break;
     case State::kLive:
-      if (!setup_.options->expect_offline && !client.end_expected && !control_.daemon_is_away()) {
+      if (!setup_.options->expect_offline && !client.end_expected && !is_left_alone(client)) {
         stats_.unexpected_closes.add();
         control_.note_trouble("the daemon closed the connection of a live client");
       }
