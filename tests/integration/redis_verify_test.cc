@@ -79,7 +79,7 @@ TEST_F(RedisVerifyTest, NamesEachKindOfDifference) {
   // is broken stays so.
   std::jthread run([&] {
     outcome =
-        verify(redis_.unix_url(), "--timeout 28s --keepalive 300s --expect-offline --duration 4s");
+        verify(redis_.unix_url(), "--timeout 28s --keepalive 300s --expect-offline --duration 8s");
     ended = true;
   });
   RedisConsole console(redis_);

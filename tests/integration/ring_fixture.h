@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,29 @@ class RingFixture : public testing::Test {
  protected:
   RingFixture() { run(a_.create_ring()); }
 
+  /// Redis' time, or the one at which the clock was stopped.
+  std::chrono::milliseconds now() {
+    if (stopped_at_) return *stopped_at_;
+    const RedisReply time = redis_.command({"TIME"});
+    return std::chrono::milliseconds{std::stoll(time.elements[0].text) * 1000 +
+                                     std::stoll(time.elements[1].text) / 1000};
+  }
+  /// From now on this is Redis' time for all that run() runs, however long the machine takes. A
+  /// lease ends by the real one.
+  void stop_clock(std::chrono::milliseconds at) {
+    EXPECT_NE(a_.claim().script->source().find(kTime), std::string_view::npos);
+    stopped_at_ = at;
+  }
+
   RedisReply run(const RingCall& call) {
-    std::vector<std::string> words{"EVAL", std::string(call.script->source()),
-                                   std::to_string(call.keys.size())};
+    std::string source(call.script->source());
+    if (const auto place = source.find(kTime); stopped_at_ && place != std::string::npos) {
+      const auto ms = stopped_at_->count();
+      source.replace(
+          place, kTime.size(),
+          "{" + std::to_string(ms / 1000) + ", " + std::to_string(ms % 1000 * 1000) + "}");
+    }
+    std::vector<std::string> words{"EVAL", source, std::to_string(call.keys.size())};
     words.insert(words.end(), call.keys.begin(), call.keys.end());
     words.insert(words.end(), call.args.begin(), call.args.end());
     return redis_.command(words);
@@ -52,8 +73,7 @@ class RingFixture : public testing::Test {
 
   // What a PHP front end does: the user gets `seconds` from now, whatever was before.
   void log_in_by_php(const std::string& uid, int seconds = 30) {
-    const auto now = std::stoll(redis_.command({"TIME"}).elements[0].text);
-    const std::string slot = "slot-" + std::to_string((now + seconds + 1) % 32);
+    const std::string slot = "slot-" + std::to_string((now().count() / 1000 + seconds + 1) % 32);
     const RedisReply old = redis_.command({"HGET", "timeline-index", uid});
     if (old.is_string()) redis_.command({"SREM", old.text, uid});
     redis_.command({"SADD", slot, uid});
@@ -97,6 +117,8 @@ class RingFixture : public testing::Test {
   const std::string events_ = names_.events();
   const RingScripts a_{layout_, {"a", 5}, kStreamEntries};
   const RingScripts b_{layout_, {"b", 9}, kStreamEntries};
+  static constexpr std::string_view kTime = "redis.call('TIME')";
+  std::optional<std::chrono::milliseconds> stopped_at_;
   RedisServer server_{{.arguments = {"--enable-debug-command", "yes"}}};
   RedisConsole redis_{server_};
 };

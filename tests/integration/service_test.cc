@@ -109,13 +109,13 @@ TEST(ServiceTest, MetricsPassPromtool) {
 class ExampleClientTest : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(ExampleClientTest, LogsInKeepsAliveAndLogsOut) {
-  const Daemon daemon;
+  const Daemon daemon({.sets = {"presence.timeout=3s"}});
   const auto& [interpreter, script] = GetParam();
   const Ended ended =
       run_program({"/usr/bin/env", interpreter, std::string(PULSEWHEEL_EXAMPLES) + script,
-                   "127.0.0.1", std::to_string(daemon.port()), "example", "2"});
+                   "127.0.0.1", std::to_string(daemon.port()), "example", "5"});
   EXPECT_EQ(ended.exit_code, 0) << ended.log;
-  EXPECT_THAT(ended.log, HasSubstr("timeout_ms=1000"));
+  EXPECT_THAT(ended.log, HasSubstr("timeout_ms=3000"));
   const auto edges = daemon.wait_for_edges(2);
   ASSERT_EQ(edges.size(), 2U);
   EXPECT_EQ(edges[1].at("reason"), "logout");

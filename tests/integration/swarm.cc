@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/support/eventually.h"
+
 namespace pulsewheel::test {
 namespace {
 
@@ -121,13 +123,14 @@ void Swarm::drive(Clock::duration time) {
 }
 
 bool Swarm::drive_until(const std::function<bool()>& done, Clock::duration limit) {
-  const auto give_up = Clock::now() + limit;
-  while (!done()) {
-    if (Clock::now() > give_up) return false;
-    // Short: `done` may ask for what happens elsewhere.
-    wait_and_read(std::min(give_up, Clock::now() + std::chrono::milliseconds{10}));
-  }
-  return true;
+  return eventually(
+      [&] {
+        if (done()) return true;
+        // Short: `done` may ask for what happens elsewhere.
+        wait_and_read(Clock::now() + std::chrono::milliseconds{10});
+        return done();
+      },
+      limit);
 }
 
 bool Swarm::all_connected() {

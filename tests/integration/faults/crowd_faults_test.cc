@@ -29,15 +29,16 @@ TEST(MassExpiryFault, EachOfThousandsIsOfflineOnce) {
   for (const auto& [uid, count] : count_edges(daemon))
     ASSERT_EQ(count, (EdgeCount{1, 1})) << uid;
   EXPECT_EQ(daemon.metric("pulsewheel_edges_total{kind=\"offline\",reason=\"timeout\""), kUsers);
-  EXPECT_EQ(daemon.metric("pulsewheel_users{state=\"online\""), 0.0);
+  EXPECT_TRUE(eventually([&] {  // gauges follow at the end of a round
+    return daemon.metric("pulsewheel_users{state=\"online\"") == 0;
+  }));
   EXPECT_GE(daemon.metric("pulsewheel_expiry_lateness_min_seconds "), 0.0);
 }
 
 TEST(ReconnectStormFault, EveryClientAtOnceAndBackMakesNoEdge) {
   constexpr std::size_t kUsers = 1'000;
   constexpr std::size_t kBystanders = 100;
-  constexpr auto kStormTimeout = seconds{5};
-  const Daemon daemon({.sets = fault_sets({"server.shards=2", "presence.timeout=5s"})});
+  const Daemon daemon({.sets = fault_sets({"server.shards=2"})});
   Swarm bystanders(daemon.port());
   ASSERT_TRUE(bystanders.add_users("bystander", kBystanders));
   Swarm swarm(daemon.port());
@@ -50,7 +51,7 @@ TEST(ReconnectStormFault, EveryClientAtOnceAndBackMakesNoEdge) {
   for (std::size_t i = 0; i < kUsers; ++i)
     swarm.send_login(i, "user-" + std::to_string(i));
   const auto keepalive = proto::encode_keepalive(proto::kNoReply);
-  const auto end = Swarm::Clock::now() + kStormTimeout + seconds{1};
+  const auto end = Swarm::Clock::now() + kTimeout + seconds{1};
   while (Swarm::Clock::now() < end) {  // until the old sessions' deadlines are over
     bystanders.send_all(keepalive);
     for (std::size_t i = 0; i < kUsers; ++i)
@@ -59,7 +60,8 @@ TEST(ReconnectStormFault, EveryClientAtOnceAndBackMakesNoEdge) {
   }
   EXPECT_EQ(swarm.totals().logged_in, 2 * kUsers);
   EXPECT_EQ(swarm.totals().ended + bystanders.totals().ended, 0U);
-  EXPECT_EQ(count_all_edges(daemon), (EdgeCount{kUsers + kBystanders, 0}));
+  EXPECT_EQ(wait_for_edge_count(daemon, {kUsers + kBystanders, 0}),
+            (EdgeCount{kUsers + kBystanders, 0}));
   EXPECT_EQ(daemon.metric("pulsewheel_users{state=\"lingering\""), 0.0);
 }
 
@@ -93,7 +95,7 @@ TEST(DoubleLoginFault, OfAHundredRacersTheNewestWinsAndLateClosesChangeNothing) 
     racers.drive(milliseconds{200});
   }
   EXPECT_GT(racers.at(winner).acks, 0U);
-  EXPECT_EQ(count_all_edges(daemon), (EdgeCount{1, 0}));
+  EXPECT_EQ(wait_for_edge_count(daemon, {1, 0}), (EdgeCount{1, 0}));
   EXPECT_EQ(user(daemon, "alice").at("sessions").size(), 1U);
 }
 
@@ -114,7 +116,7 @@ void spread_over_shards(const Daemon& daemon, Swarm& swarm, const std::string& u
 
 TEST(TwoShardsFault, UsersWhoExpireOnBothInOneTickAreOfflineOnce) {
   constexpr std::size_t kUsers = 20;
-  const Daemon daemon({.sets = fault_sets({"server.shards=2", "presence.timeout=3s"})});
+  const Daemon daemon({.sets = fault_sets({"server.shards=2"})});
   Swarm swarm(daemon.port());
   for (std::size_t i = 0; i < kUsers; ++i) {
     ASSERT_NO_FATAL_FAILURE(spread_over_shards(daemon, swarm, "user-" + std::to_string(i)));

@@ -17,7 +17,7 @@
 namespace pulsewheel::test {
 
 std::vector<std::string> fault_sets(std::vector<std::string> more) {
-  std::vector<std::string> sets{"presence.timeout=2s", "presence.tick=50ms",
+  std::vector<std::string> sets{"presence.timeout=4s", "presence.tick=50ms",
                                 "server.max_connections=6000", "server.fd_tables=shared",
                                 "server.login_timeout=60s"};
   sets.insert(sets.end(), more.begin(), more.end());

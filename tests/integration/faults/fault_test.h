@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/base/time.h"
 #include "tests/integration/daemon.h"
 #include "tests/integration/swarm.h"
 
@@ -38,8 +39,9 @@ inline constexpr bool kReleaseBuild = true;
 inline constexpr bool kReleaseBuild = false;
 #endif
 
-/// T and d of the timed faults.
-inline constexpr std::chrono::seconds kTimeout{2};
+/// T and d of the timed faults. T is longer than a loaded machine lets a test wait between two
+/// packets.
+inline constexpr std::chrono::seconds kTimeout{4};
 inline constexpr std::chrono::milliseconds kTick{50};
 
 /// Keeps a user online over a test that is not about time.

@@ -57,7 +57,7 @@ TEST_F(LostPacketsFault, HalfOpenPeersAreOfflineOnceAndTheirDescriptorsClosed) {
     if (edge.at("kind") == "online") continue;
     EXPECT_EQ(edge.at("uid").get<std::string>().rfind("far", 0), 0U);
     EXPECT_EQ(edge.at("reason"), "timeout");
-    EXPECT_GE(silence_of(edge), 2.0);
+    EXPECT_GE(silence_of(edge), to_seconds(kTimeout));
   }
   for (const auto& [uid, count] : count_edges(daemon))
     EXPECT_LE(count.offline, 1U) << uid;
@@ -92,13 +92,13 @@ TEST_F(LostPacketsFault, NewLoginTakesOverFromAHalfOpenOneWhoseEndChangesNothing
     keep_alive();
     return old_one.at(0).ended;
   }));
-  EXPECT_EQ(count_all_edges(daemon), (EdgeCount{1, 0}));
+  EXPECT_EQ(wait_for_edge_count(daemon, {1, 0}), (EdgeCount{1, 0}));
   EXPECT_EQ(user(daemon, "alice").at("sessions").size(), 1U);
 }
 
 TEST_F(LostPacketsFault, AnOutageShorterThanTheTimeoutMakesNoEdge) {
   constexpr std::size_t kClients = 20;
-  const Daemon daemon({.sets = fault_sets({"presence.timeout=6s"})});
+  const Daemon daemon({.sets = fault_sets({"presence.timeout=30s"})});
   Swarm far(daemon.port(), kFarAway);
   ASSERT_TRUE(far.add_users("far", kClients));
   network_.cut_off(kFarAway);
@@ -107,14 +107,14 @@ TEST_F(LostPacketsFault, AnOutageShorterThanTheTimeoutMakesNoEdge) {
   EXPECT_EQ(far.totals().acks, 0U);
   network_.heal();
   ASSERT_TRUE(far.drive_until([&] { return far.totals().acks == kClients; }));
-  EXPECT_EQ(count_all_edges(daemon), (EdgeCount{kClients, 0}));
+  EXPECT_EQ(wait_for_edge_count(daemon, {kClients, 0}), (EdgeCount{kClients, 0}));
 }
 
 TEST(ResetStormFault, ThousandsOfResetsLeakNothingAndMakeOneEdgeEach) {
   constexpr std::size_t kClients = 3'000;
   const Daemon daemon({.sets = fault_sets({"server.shards=2"})});
   Client bystander(daemon.port());
-  bystander.login("bystander");
+  bystander.login("bystander", {}, 20'000);  // who stays, whatever the others take
   const std::size_t descriptors = descriptors_of(daemon.pid());
   {
     Swarm swarm(daemon.port());
@@ -124,10 +124,9 @@ TEST(ResetStormFault, ThousandsOfResetsLeakNothingAndMakeOneEdgeEach) {
   ASSERT_TRUE(eventually([&] {
     bystander.send_keepalive();
     bystander.expect(proto::FrameType::kKeepaliveAck);
-    return daemon.metric("pulsewheel_users{state=\"lingering\"") == 0;
+    return daemon.metric("pulsewheel_connections{") == 1 &&  // the bystander's
+           daemon.metric("pulsewheel_users{state=\"lingering\"") == 0;
   }));
-  EXPECT_EQ(daemon.metric("pulsewheel_connections{"), 1.0)
-      << "the bystander, who was heard just now";
   EXPECT_EQ(wait_for_edge_count(daemon, {kClients + 1, kClients}).online, kClients + 1);
   for (const auto& [uid, count] : count_edges(daemon)) {
     if (uid == "bystander") continue;
@@ -168,8 +167,10 @@ TEST(NeverReadsFault, PeerIsCutAtTheCapOfItsBacklog) {
     EXPECT_LE(daemon.metric("pulsewheel_backlog_bytes"), kBacklogMax);
     return cut_for_not_reading(daemon) == 1;
   }));
-  EXPECT_TRUE(eventually([&] { return daemon.metric("pulsewheel_connections{") == 0; }));
-  EXPECT_EQ(daemon.metric("pulsewheel_backlog_bytes"), 0.0);
+  EXPECT_TRUE(eventually([&] {
+    return daemon.metric("pulsewheel_connections{") == 0 &&
+           daemon.metric("pulsewheel_backlog_bytes") == 0;
+  }));
   EXPECT_EQ(state_of(daemon, "deaf"), "online");  // lingers
 }
 
@@ -183,8 +184,9 @@ TEST(NeverReadsFault, PeerBelowTheCapIsCutAtTheWriteDeadlineWhateverItSends) {
   const auto flood = flood_of(16 * 1024);
   const auto backlog = [&] { return daemon.metric("pulsewheel_backlog_bytes"); };
   const auto received = [&] { return daemon.metric("pulsewheel_received_bytes_total"); };
-  auto last_without = Swarm::Clock::now();
-  for (double sent = received(); backlog() == 0; last_without = Swarm::Clock::now()) {
+  auto last_without = Swarm::Clock::now();  // before the flood that is too much
+  for (double sent = received(); backlog() == 0;) {
+    last_without = Swarm::Clock::now();
     ASSERT_EQ(deaf.send(0, flood), flood.size());
     sent += static_cast<double>(flood.size());
     ASSERT_TRUE(eventually([&] { return received() == sent; }));

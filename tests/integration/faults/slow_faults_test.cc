@@ -26,7 +26,8 @@ using std::chrono::seconds;
 constexpr double kLatenessMax = 0.050 + 0.050;
 
 std::vector<std::string> slow_sets(std::vector<std::string> more = {}) {
-  std::vector<std::string> sets = fault_sets({"server.max_connections=14000"});
+  std::vector<std::string> sets =
+      fault_sets({"presence.timeout=2s", "server.max_connections=14000"});
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }

@@ -100,7 +100,8 @@ TEST_F(UidFault, KickFindsExactlyThatUser) {
     EXPECT_EQ(state_of(daemon_, uid), "offline");
   }
   EXPECT_EQ(state_of(daemon_, "A"), "online");  // which "%41" would be, decoded once too often
-  EXPECT_EQ(count_all_edges(daemon_).offline, 4U);
+  const EdgeCount expected{uids_.size(), 4};
+  EXPECT_EQ(wait_for_edge_count(daemon_, expected), expected);
 }
 
 TEST_F(UidFault, LogHasPrintableLinesOnly) {

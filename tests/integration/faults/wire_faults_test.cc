@@ -79,7 +79,7 @@ TEST(OversizeFault, AThousandAnnouncementsTakeNoMemory) {
   swarm.send_all(announced);
   ASSERT_TRUE(swarm.drive_until([&] { return swarm.totals().ended == kClients; }));
   EXPECT_EQ(swarm.totals().errors, kClients);
-  EXPECT_EQ(daemon.metric("pulsewheel_partial_frame_bytes"), 0.0);
+  EXPECT_TRUE(eventually([&] { return daemon.metric("pulsewheel_partial_frame_bytes") == 0; }));
   EXPECT_TRUE(grew_at_most(daemon.pid(), before, kMemoryMaxKib));
 }
 
@@ -113,12 +113,14 @@ TEST_P(OtherProtocolFault, OneErrorOneCloseAndFewLogLines) {
   bystander.send_keepalive();
   bystander.expect(proto::FrameType::kKeepaliveAck);
 
-  const auto lines = split_lines(daemon.log());
-  const auto refusals = std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.find(" refused: ") != std::string::npos;
-  });
-  EXPECT_GE(refusals, 1);
-  EXPECT_LT(refusals, static_cast<long>(kClients / 2));  // 5 a second, and it took a few at most
+  const auto refusals = [&] {
+    const auto lines = split_lines(daemon.log());
+    return std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.find(" refused: ") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(eventually([&] { return refusals() >= 1; }));
+  EXPECT_LT(refusals(), static_cast<long>(kClients / 2));  // 5 a second, and it took a few at most
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -251,7 +253,7 @@ TEST(DripFault, BytesOfAnIncompleteFrameAreNoLife) {
   ASSERT_EQ(edges.size(), 3U);
   EXPECT_EQ(edges[2].at("uid"), "user-0");
   EXPECT_EQ(edges[2].at("reason"), "timeout");
-  EXPECT_GE(silence_of(edges[2]), 2.0);
+  EXPECT_GE(silence_of(edges[2]), to_seconds(kTimeout));
   EXPECT_FALSE(swarm.at(1).ended);
 }
 

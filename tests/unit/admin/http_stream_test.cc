@@ -166,7 +166,7 @@ TEST_F(HttpStreamTest, NoticesThatTheClientLeaves) {
 }
 
 TEST_F(HttpStreamTest, CutsAClientThatDoesNotReadAndOnlyThat) {
-  options_.limits.stream_write_timeout = 100ms;
+  options_.limits.stream_write_timeout = 1s;  // in which the other one comes to read
   const auto stuck = follower(4096);
   const auto reader = follower();
   with_streams([](FedStream& stream) { stream.make_endless(); });

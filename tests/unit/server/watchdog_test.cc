@@ -42,7 +42,7 @@ class WatchdogTest : public ::testing::Test {
   }
 
   // Long enough for what poll() runs not to reach it.
-  static constexpr Duration kInterval = 20ms;
+  static constexpr Duration kInterval = 200ms;
 
   boost::asio::io_context io_;
   int fed_ = 0;
