@@ -360,11 +360,13 @@ void Model::after_decision(MonoTime now) {
   trace_.note(now, "decided", deciding_, Trace::kNobody);
   if (user.came_online) fail("a login made no online edge", deciding_);
   if (user.must_leave) fail("an end that is final made no offline edge", deciding_);
-  // The end that is final waits with others of a held user, whose time stands still.
+  // The end that is final waits with others that have run out, and nobody keeps the user any more:
+  // the hold is over.
   if (user.may_leave && user.held_since) {
     for (Witness* w : user.sessions) {
       if (w->final) w->due = std::min(w->due, *user.held_since);
     }
+    user.held_since.reset();
   }
   user.may_leave = false;
   deciding_ = kicked_ = Trace::kNobody;
