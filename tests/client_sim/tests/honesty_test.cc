@@ -15,9 +15,12 @@ class HonestyTest : public SimulatorTest {
  protected:
   HonestyTest() : SimulatorTest(PULSEWHEEL_SIM) {}
 
-  Outcome simulate_fast(const std::string& flags) {
+  /// The clients keep alive oftener than advised: a machine that stands still for a second makes
+  /// none of them late.
+  Outcome simulate_fast(const std::string& flags, const std::string& keepalive = "800ms") {
     return simulate(PULSEWHEEL_STAND_IN,
-                    "--timeout 2s --set presence.tick=100ms --slack 2s --grace 0s " + flags);
+                    "--timeout 2s --set presence.tick=100ms --slack 2s --grace 0s --keepalive " +
+                        keepalive + " " + flags);
   }
 
   /// 1,000 users of whom all fall silent: 2,000 edges.
@@ -96,8 +99,7 @@ TEST_F(HonestyTest, PassesAnHonestDaemonWhenAllStopAtOnce) {
 }
 
 TEST_F(HonestyTest, PassesAnHonestDaemonWhoseUsersAreMeantToGoOffline) {
-  const Outcome outcome =
-      simulate_fast("--connections 200 --duration 5s --keepalive 3s --expect-offline");
+  const Outcome outcome = simulate_fast("--connections 200 --duration 5s --expect-offline", "3s");
   EXPECT_EQ(outcome.exit_code, kExitFine);
   EXPECT_GT(outcome.report["offline_edges"], 100);
 }
