@@ -1,32 +1,19 @@
 // What a Judge makes of a daemon that ends and starts again.
-#include <gtest/gtest.h>
-
-#include "tests/client_sim/judge.h"
-#include "tests/client_sim/tests/judge_times.h"
+#include "tests/client_sim/tests/judge_fixture.h"
 
 namespace pulsewheel::sim {
 namespace {
 
 using namespace std::chrono_literals;
-using Kind = ObservedEdge::Kind;
+
+constexpr JudgeRules kRules{.restart_grace = 60s, .snapshot_age = 20s};
 
 /// One user with one session. The daemon leaves at 100 s, is started at 105 s and listens at 106 s;
 /// grace 60 s, and its knowledge behind a kill is 20 s old at most.
-class JudgeRestartTest : public testing::Test {
+class JudgeRestartTest : public JudgeFixture {
  protected:
-  void log_in(Duration t) {
-    judge.login_sent(0, sent(t));
-    judge.login_accepted(0, at(t + 3ms), kTimeout);
-  }
-  void log_in_and_see_online(Duration t) {
-    log_in(t);
-    see_online(t + 5ms);
-  }
-  void see_online(Duration t) { judge.edge(0, {Kind::kOnline, Reason::kLogin, at(t)}); }
-  void see_offline(Duration t, Reason reason = Reason::kTimeout) {
-    judge.edge(0, {Kind::kOffline, reason, at(t)});
-  }
-  void keep_alive(Duration t) { judge.packet_sent(0, sent(t)); }
+  JudgeRestartTest() : JudgeFixture(kRules, /*users=*/1, /*sessions_per_user=*/1) {}
+
   void restart(bool killed) {
     judge.daemon_stopped(at(100s));
     judge.lost(0);
@@ -34,9 +21,6 @@ class JudgeRestartTest : public testing::Test {
     judge.daemon_restarted(
         {.killed = killed, .left = at(100s), .started = at(105s), .back = at(106s)});
   }
-
-  Judge judge{JudgeRules{.restart_grace = 60s, .snapshot_age = 20s}, /*users=*/1,
-              /*sessions_per_user=*/1};
 };
 
 TEST_F(JudgeRestartTest, WhoComesBackOwesNoEdge) {
@@ -57,31 +41,30 @@ TEST_F(JudgeRestartTest, ALoginBetweenStartAndNewsOfItCounts) {
   judge.daemon_continued(at(106s));
   judge.daemon_restarted(
       {.killed = false, .left = at(100s), .started = at(105s), .back = at(106s)});
-  see_offline(136s);
+  see(Kind::kOffline, 136s);
   EXPECT_TRUE(judge.finish(at(150s)).clean());
 }
 
 TEST_F(JudgeRestartTest, AnOfflineEdgeOfWhoIsBackIsFalse) {
   for (const bool killed : {false, true}) {
-    Judge fresh{JudgeRules{.restart_grace = 60s, .snapshot_age = 20s}, 1, 1};
-    judge = fresh;
+    judge = Judge{kRules, 1, 1};
     log_in_and_see_online(75s);
     keep_alive(90s);
     restart(killed);
     log_in(110s);
-    see_offline(120s);
+    see(Kind::kOffline, 120s);
     EXPECT_EQ(judge.finish(at(125s)).false_offline, 1U) << killed;
   }
 }
 
 TEST_F(JudgeRestartTest, AnotherOnlineEdgeOfWhoWasOnlineLongAgoIsOneTooMany) {
   for (const bool killed : {false, true}) {
-    judge = Judge{JudgeRules{.restart_grace = 60s, .snapshot_age = 20s}, 1, 1};
+    judge = Judge{kRules, 1, 1};
     log_in_and_see_online(75s);
     keep_alive(90s);
     restart(killed);
     log_in(110s);
-    see_online(111s);
+    see(Kind::kOnline, 111s);
     EXPECT_EQ(judge.finish(at(125s)).duplicate_edges, 1U) << killed;
   }
 }
@@ -95,11 +78,11 @@ TEST_F(JudgeRestartTest, WhoStaysAwayIsDueWhenTheGraceAndWhatWasLeftIsOver) {
   };
   for (const Case& c :
        {Case{165s - 1ms, 1, 0}, Case{165s, 0, 0}, Case{187s, 0, 0}, Case{187s + 300ms, 0, 1}}) {
-    judge = Judge{JudgeRules{.restart_grace = 60s, .snapshot_age = 20s}, 1, 1};
+    judge = Judge{kRules, 1, 1};
     log_in_and_see_online(75s);
     keep_alive(90s);
     restart(/*killed=*/false);
-    see_offline(c.seen, Reason::kDisconnect);
+    see_offline(Reason::kDisconnect, c.seen);
     const Verdict verdict = judge.finish(at(300s));
     EXPECT_EQ(verdict.false_offline, c.false_offline) << c.seen.count();
     EXPECT_EQ(verdict.late_offline, c.late) << c.seen.count();
@@ -118,8 +101,8 @@ TEST_F(JudgeRestartTest, BehindAKillAYoungChangeMayBeToldAgain) {
   log_in_and_see_online(85s);
   restart(/*killed=*/true);
   log_in(110s);
-  see_online(111s);
-  see_offline(141s);
+  see(Kind::kOnline, 111s);
+  see(Kind::kOffline, 141s);
   const Verdict verdict = judge.finish(at(150s));
   EXPECT_TRUE(verdict.clean());
   EXPECT_EQ(verdict.repeated_edges, 1U);
@@ -136,9 +119,9 @@ TEST_F(JudgeRestartTest, BehindAKillAYoungLogoutMayBeTakenBack) {
   keep_alive(85s);
   judge.logout_sent(0, sent(90s));
   judge.logout_answered(0);
-  see_offline(90s + 5ms, Reason::kLogout);
+  see_offline(Reason::kLogout, 90s + 5ms);
   restart(/*killed=*/true);
-  see_offline(170s);
+  see(Kind::kOffline, 170s);
   const Verdict verdict = judge.finish(at(300s));
   EXPECT_TRUE(verdict.clean());
   EXPECT_EQ(verdict.repeated_edges, 1U);
@@ -149,9 +132,9 @@ TEST_F(JudgeRestartTest, BehindAStopALogoutStays) {
   keep_alive(85s);
   judge.logout_sent(0, sent(90s));
   judge.logout_answered(0);
-  see_offline(90s + 5ms, Reason::kLogout);
+  see_offline(Reason::kLogout, 90s + 5ms);
   restart(/*killed=*/false);
-  see_offline(170s);
+  see(Kind::kOffline, 170s);
   EXPECT_EQ(judge.finish(at(300s)).duplicate_edges, 1U);
 }
 
