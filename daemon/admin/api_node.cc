@@ -140,6 +140,17 @@ Handler at_once(Answer answer) {
   return [answer](const Request&, const Responder& respond) { respond(answer()); };
 }
 
+/// What a supervisor asks, without a token: answered by "ok", or 503 and why not.
+ApiRoute probe(std::string_view pattern, std::string_view summary, Handler handler) {
+  return {.pattern = pattern,
+          .summary = summary,
+          .answer = "Text",
+          .answer_type = kTextType,
+          .refusals = {http::status::service_unavailable},
+          .options = {.open = true},
+          .handler = std::move(handler)};
+}
+
 }  // namespace
 
 Response busy_response(std::string_view message) {
@@ -150,50 +161,25 @@ Response busy_response(std::string_view message) {
 
 void add_node_routes(ApiTable& table, StatusSource& source) {
   constexpr auto kUnavailable = http::status::service_unavailable;
-  table.push_back({.pattern = "/livez",
-                   .summary = "Whether every shard turns",
-                   .query = {},
-                   .body = {},
-                   .answer = "Text",
-                   .answer_type = kTextType,
-                   .refusals = {kUnavailable},
-                   .options = {.open = true},
-                   .handler = at_once([&source] { return livez(source); })});
-  table.push_back({.pattern = "/readyz",
-                   .summary = "Whether clients may come",
-                   .query = {},
-                   .body = {},
-                   .answer = "Text",
-                   .answer_type = kTextType,
-                   .refusals = {kUnavailable},
-                   .options = {.open = true},
-                   .handler = at_once([&source] { return readyz(source); })});
+  table.push_back(
+      probe("/livez", "Whether every shard turns", at_once([&source] { return livez(source); })));
+  table.push_back(
+      probe("/readyz", "Whether clients may come", at_once([&source] { return readyz(source); })));
   table.push_back({.pattern = "/metrics",
                    .summary = "All metrics, for Prometheus",
-                   .query = {},
-                   .body = {},
                    .answer = "Text",
                    .answer_type = kMetricsType,
-                   .refusals = {},
                    .handler = at_once([&source] { return metrics(source); })});
   table.push_back({.pattern = "/version",
                    .summary = "What is running",
-                   .query = {},
-                   .body = {},
                    .answer = "Version",
-                   .refusals = {},
                    .handler = at_once(version)});
   table.push_back({.pattern = "/v1/status",
                    .summary = "The node's state and totals",
-                   .query = {},
-                   .body = {},
                    .answer = "Status",
-                   .refusals = {},
                    .handler = at_once([&source] { return json_response(source.status()); })});
   table.push_back({.pattern = "/v1/wheel",
                    .summary = "The timing wheels, slot by slot",
-                   .query = {},
-                   .body = {},
                    .answer = "Wheel",
                    .refusals = {kUnavailable},
                    .handler = [&source](const Request&, Responder respond) {
@@ -202,8 +188,6 @@ void add_node_routes(ApiTable& table, StatusSource& source) {
   table.push_back({.method = http::verb::post,
                    .pattern = "/v1/drain",
                    .summary = "Stops the daemon in order: clients leave over drain.window",
-                   .query = {},
-                   .body = {},
                    .answer = "DrainAnswer",
                    .status = http::status::accepted,
                    .refusals = {kUnavailable},
@@ -213,8 +197,6 @@ void add_node_routes(ApiTable& table, StatusSource& source) {
   table.push_back({.method = http::verb::post,
                    .pattern = "/v1/reload",
                    .summary = "Reads the configuration again; a mistake in it changes nothing",
-                   .query = {},
-                   .body = {},
                    .answer = "ReloadAnswer",
                    .refusals = {http::status::unprocessable_entity, kUnavailable},
                    .handler = [&source](const Request&, Responder respond) {

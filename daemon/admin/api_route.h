@@ -24,15 +24,15 @@ struct ApiParam {
 /// is served and not described, or the other way round, cannot be.
 struct ApiRoute {
   http::verb method = http::verb::get;
-  std::string_view pattern;     // as for Router::add()
-  std::string_view summary;     // one line
-  std::vector<ApiParam> query;  // all optional
+  std::string_view pattern;       // as for Router::add()
+  std::string_view summary;       // one line
+  std::vector<ApiParam> query{};  // all optional
   // The names of schemas in api_schemas(); empty: no body, and an answer that is no JSON.
-  std::string_view body;
-  std::string_view answer;
+  std::string_view body{};
+  std::string_view answer{};
   std::string_view answer_type = kJsonType;
   http::status status = http::status::ok;  // of the answer, when all is well
-  std::vector<http::status> refusals;      // beside those that any request may get
+  std::vector<http::status> refusals{};    // beside those that any request may get
   RouteOptions options{};
   Handler handler;
 };

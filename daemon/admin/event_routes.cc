@@ -264,7 +264,6 @@ void add_event_routes(ApiTable& table, EventSource& source, const EventRouteLimi
       {.pattern = "/v1/events",
        .summary = "The edges behind a cursor; with Accept: text/event-stream as a stream",
        .query = event_params(),
-       .body = {},
        .answer = "EventPage",
        .refusals = {http::status::bad_request, http::status::service_unavailable},
        .options = {.answer_timeout = limits.wait_max + kSlack},
