@@ -1,7 +1,9 @@
 #include "daemon/ctl/commands.h"
 
 #include <sysexits.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <ostream>
 #include <utility>
 
@@ -170,6 +172,12 @@ Question post(std::string target) {
 }
 
 }  // namespace
+
+void end_by_signal() noexcept {
+  const auto end = [](int /*signal*/) { ::_exit(kExitOk); };
+  std::signal(SIGINT, end);
+  std::signal(SIGTERM, end);
+}
 
 int complain(CommandContext& context, std::string_view what, int exit_code) {
   context.err << "pulsewheelctl: " << what << '\n';

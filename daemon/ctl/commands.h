@@ -63,17 +63,21 @@ int release(CommandContext& context, std::string_view uid);
 /// as above; in as many calls as it takes. EX_NOINPUT for a file that cannot be read.
 int query(CommandContext& context, std::vector<std::string> uids, const std::string& file);
 
-/// Draws the daemon each `interval`: totals, rates and the wheel; `count` times, or until the
-/// program is ended. Over a terminal's screen when `on_terminal`, else one picture behind the
+/// Draws the daemon each `interval`: totals, rates and the wheel; `count` times, or until a signal
+/// ends the program (see end_by_signal()). Over a terminal's screen when `on_terminal`, else one picture behind the
 /// other.
 int top(CommandContext& context, std::chrono::milliseconds interval,
         std::optional<std::uint64_t> count, bool on_terminal);
 
-/// Prints edges as they happen, of one user when `uid` is not empty, until the program is ended;
-/// from now on, or behind `cursor`. When the stream breaks it is taken up where it was.
+/// Prints edges as they happen, of one user when `uid` is not empty, until a signal ends the program
+/// (see end_by_signal()); from now on, or behind `cursor`. When the stream breaks it is taken up where it was.
 int watch(CommandContext& context, std::string_view uid, const std::string& cursor);
 
 // --- What they share ---
+
+/// From now on SIGINT (Ctrl-C) and SIGTERM end the program at once, with kExitOk: for commands to
+/// which that is the only end. What is printed has to be flushed.
+void end_by_signal() noexcept;
 
 /// One line to `err`. Returns `exit_code`.
 int complain(CommandContext& context, std::string_view what, int exit_code);

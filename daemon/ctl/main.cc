@@ -48,9 +48,10 @@ struct CommandLine {
 };
 
 constexpr const char* kExitCodes =
-    "Exit codes: 0 done; 1 not healthy, or the daemon refused (nobody of that name is online, the\n"
-    "configuration has a mistake); 64 wrong usage; 66 a file cannot be read; 69 no daemon answers\n"
-    "there, or it cannot answer now; 77 the token is missing or wrong.";
+    "Exit codes: 0 done, or a signal has ended top or watch; 1 not healthy, or the daemon refused\n"
+    "(nobody of that name is online, the configuration has a mistake); 64 wrong usage; 66 a file\n"
+    "cannot be read; 69 no daemon answers there, or it cannot answer now; 77 the token is missing\n"
+    "or wrong.";
 
 constexpr const char* kUidHelp = "Percent-encoded where it holds odd bytes ('%' itself is %25)";
 

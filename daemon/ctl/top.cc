@@ -113,6 +113,7 @@ std::string wheel(const Json& answer) {
 
 int top(CommandContext& context, std::chrono::milliseconds interval,
         std::optional<std::uint64_t> count, bool on_terminal) {
+  end_by_signal();
   std::optional<Sample> before;
   for (std::uint64_t shown = 0; !count || shown < *count; ++shown) {
     if (shown > 0) std::this_thread::sleep_for(interval);

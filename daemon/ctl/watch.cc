@@ -46,6 +46,7 @@ int watch(CommandContext& context, std::string_view uid, const std::string& curs
       context.out << (context.json ? dump(body) : text_of(body)) << '\n' << std::flush;
     }
   };
+  end_by_signal();
   for (bool was_connected = false;;) {
     SseReader reader(show, question.last_event_id);
     try {
