@@ -36,6 +36,12 @@ Response error_response(http::status status, std::string_view code, std::string_
   return response;
 }
 
+std::string in_quotes(std::string_view name) {
+  constexpr std::size_t kBytesMax = 40;
+  const bool cut = name.size() > kBytesMax;
+  return "'" + std::string(name.substr(0, kBytesMax)) + (cut ? "...'" : "'");
+}
+
 Responder::Responder(Sink sink) : pending_(std::make_shared<Pending>(std::move(sink))) {}
 
 Responder::Pending::~Pending() {

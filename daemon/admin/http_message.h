@@ -82,6 +82,9 @@ inline constexpr std::string_view kTextType = "text/plain; charset=utf-8";
 [[nodiscard]] Response error_response(http::status status, std::string_view code,
                                       std::string_view message);
 
+/// A name that a client sent, in quotes for an error that has to say it; cut where it is long.
+[[nodiscard]] std::string in_quotes(std::string_view name);
+
 /// The one answer of one request, now or later, from any thread but from one at a time. Copies
 /// share the one answer: the first call counts, later ones have no effect. When the last copy goes
 /// without an answer the client gets a 500. No effect once the connection is gone, or the whole

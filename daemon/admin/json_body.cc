@@ -9,10 +9,6 @@ namespace {
 using Json = nlohmann::json;
 using Kind = JsonMember::Kind;
 
-std::string quoted(std::string_view name) {
-  return "'" + std::string(name) + "'";
-}
-
 /// {"uids": [strings], "for_ms": number}
 std::string form_of(std::span<const JsonMember> members) {
   std::string form;
@@ -41,14 +37,16 @@ class JsonBody::Reader final : public nlohmann::json_sax<Json> {
   bool key(std::string& name) override {
     const auto known = std::find_if(members_.begin(), members_.end(),
                                     [&name](const JsonMember& m) { return m.name == name; });
-    if (known == members_.end()) return refuse("there is a member of another name");
-    if (has(known->name)) return refuse(quoted(known->name) + " is there twice");
+    if (known == members_.end())
+      return refuse("there is a member of another name, " + in_quotes(name));
+    if (has(known->name)) return refuse(in_quotes(known->name) + " is there twice");
     member_ = &*known;
     return true;
   }
   bool end_object() override {
     for (const JsonMember& member : members_) {
-      if (member.required && !has(member.name)) return refuse(quoted(member.name) + " is missing");
+      if (member.required && !has(member.name))
+        return refuse(in_quotes(member.name) + " is missing");
     }
     return true;
   }
@@ -69,7 +67,7 @@ class JsonBody::Reader final : public nlohmann::json_sax<Json> {
     auto& list = body_.texts_.back().second;
     if (list.size() == member_->max) {
       too_many_ = true;
-      return refuse(quoted(member_->name) + " may hold " + std::to_string(member_->max) +
+      return refuse(in_quotes(member_->name) + " may hold " + std::to_string(member_->max) +
                     " strings");
     }
     list.push_back(std::move(text));
@@ -106,7 +104,7 @@ class JsonBody::Reader final : public nlohmann::json_sax<Json> {
   }
   bool refuse_number() {
     if (!expects_number()) return refuse("a number does not belong there");
-    return refuse(quoted(member_->name) + " must be a whole number from " +
+    return refuse(in_quotes(member_->name) + " must be a whole number from " +
                   std::to_string(member_->min) + " to " + std::to_string(member_->max));
   }
   bool refuse(std::string what) {

@@ -31,9 +31,11 @@ std::variant<QueryString, Response> QueryString::parse(std::string_view query,
     query.remove_prefix(std::min(query.size(), pair.size() + 1));
     if (pair.empty()) continue;
     const std::size_t equals = std::min(pair.find('='), pair.size());
-    const auto known = std::find(names.begin(), names.end(), pair.substr(0, equals));
+    const std::string_view name = pair.substr(0, equals);
+    const auto known = std::find(names.begin(), names.end(), name);
     if (known == names.end()) {
-      return bad_parameter("this resource has no such parameter; it knows: " + joined(names));
+      return bad_parameter("this resource has no parameter " + in_quotes(name) +
+                           "; it knows: " + joined(names));
     }
     if (out.text(*known)) return bad_parameter(std::string(*known) + " is there twice");
     auto value = percent_decode(pair.substr(std::min(equals + 1, pair.size())));

@@ -213,6 +213,27 @@ TEST_F(ApiUsersTest, HoldLastsAWeekAtMost) {
   EXPECT_EQ(source_.held().size(), 1U);
 }
 
+TEST_F(ApiUsersTest, WhatARouteHasNoUseForIsAMistake) {
+  for (const std::string& request :
+       {post("/v1/users/bob:hold?for_ms=5"), post("/v1/users/bob:kick?dry_run=1"),
+        post("/v1/drain?window=1h"), post("/v1/users:query?state=online"),
+        get("/v1/users/bob?at=1"), get("/v1/users/bob:explain?at=1"), get("/v1/status?at=1")}) {
+    const auto answer = send(request);
+    EXPECT_EQ(answer.result_int(), 400U) << request;
+    EXPECT_THAT(error_message(answer), HasSubstr("it knows: none")) << request;
+  }
+  for (const char* target : {"/v1/users/bob:kick", "/v1/users/bob:release", "/v1/drain"}) {
+    const auto answer = send(post_with_body(target, R"({"for_ms": 5})"));
+    EXPECT_EQ(answer.result_int(), 400U) << target;
+    EXPECT_THAT(error_message(answer), HasSubstr("'for_ms'")) << target;
+  }
+  EXPECT_THAT(source_.held(), IsEmpty());
+}
+
+TEST_F(ApiUsersTest, AnEmptyObjectIsNoSurplus) {
+  EXPECT_EQ(send(post_with_body("/v1/drain", "{}")).result_int(), 202U);
+}
+
 TEST_F(ApiUsersTest, HoldSaysWhyItIsNone) {
   source_.hold_report = HoldReport{HoldReport::Verdict::kNotOnline, {}};
   const auto offline = send(post("/v1/users/bob:hold"));

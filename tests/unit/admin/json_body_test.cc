@@ -57,7 +57,7 @@ TEST(JsonBodyTest, SaysWhatIsWrongAndWhatIsAllowed) {
       {"7", "a number does not belong there"},
       {"null", "null does not belong there"},
       {"\"a\"", "a string does not belong there"},
-      {R"({"uid": []})", "a member of another name"},
+      {R"({"uid": []})", "a member of another name, 'uid'"},
       {R"({"uids": [], "uids": []})", "'uids' is there twice"},
       {R"({"uids": "a"})", "a string does not belong there"},
       {R"({"uids": [1]})", "a number does not belong there"},
