@@ -205,7 +205,8 @@ constexpr Key<Config> kSectionKeys[] = {
         "Empty: whoever can connect is served."),
     key<&C::http, &C::Http::connections_max>(
         "http.connections_max", IntegerKind{1, 10'000}, kOnRestart,
-        "Connections to the HTTP port at once. One more is told so (503) and closed."),
+        "Connections to the HTTP port at once, and to the unix socket as many. One more is told so "
+        "(503) and closed."),
     key<&C::http, &C::Http::streams_max>(
         "http.streams_max", IntegerKind{0, 100'000}, kOnRestart,
         "Connections, beside connections_max, that follow /v1/events as a stream. One more is told "

@@ -29,7 +29,7 @@ namespace pulsewheel {
 struct HttpLimits {
   std::size_t head_bytes_max = 8 * 1024;   // request line and fields; more: 431
   std::size_t body_bytes_max = 64 * 1024;  // more: 413, unless the route allows it
-  std::size_t connections_max = 256;       // more: 503, then closed
+  std::size_t connections_max = 256;       // by TCP, and as many by the unix socket; more: 503
   std::size_t refusals_max = 32;           // being told so at a time; more: just closed
   std::size_t streams_max = 1'024;         // beside them; more: 503
 

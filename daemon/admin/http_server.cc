@@ -130,16 +130,18 @@ void HttpServer::run() noexcept {
 
 void HttpServer::serve(HttpConnection::Socket socket, bool trusted) {
   counters_.connections_accepted.add();
-  const bool refused = open_.size() - refusals_ - streams_ >= limits_.connections_max;
+  const bool refused = served(trusted) >= limits_.connections_max;
   if (refused) {
     counters_.connections_refused.add();
     if (refusals_ >= limits_.refusals_max) return;
     ++refusals_;
   }
   close_on_exec(socket.native_handle());
+  ++(refused ? refusals_ : served(trusted));
 
   auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_, trusted);
-  open_.emplace(connection.get(), Open{connection, refused ? Kind::kRefused : Kind::kServed});
+  open_.emplace(connection.get(),
+                Open{connection, refused ? Kind::kRefused : Kind::kServed, trusted});
   counters_.connections.add(1);
   refused ? connection->refuse() : connection->start();
 }
@@ -153,6 +155,7 @@ bool HttpServer::on_stream(HttpConnection& connection) {
   PULSEWHEEL_CHECK(found != open_.end() && found->second.kind == Kind::kServed);
   found->second.kind = Kind::kStream;
   ++streams_;
+  --served(found->second.trusted);
   counters_.streams.add(1);
   counters_.streams_begun.add();
   return true;
@@ -162,6 +165,7 @@ void HttpServer::on_ended(HttpConnection& connection) {
   const auto found = open_.find(&connection);
   PULSEWHEEL_CHECK(found != open_.end());
   if (found->second.kind == Kind::kRefused) --refusals_;
+  if (found->second.kind == Kind::kServed) --served(found->second.trusted);
   if (found->second.kind == Kind::kStream) {
     --streams_;
     counters_.streams.add(-1);

@@ -48,9 +48,8 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Listens and starts the thread. Call once. Throws std::system_error or
-  /// boost::system::system_error naming the address and port, or the path (in use, not ours, no
-  /// permission); then nothing is open.
+  /// Listens and starts the thread. Call once. Throws std::system_error naming the address and
+  /// port, or the path (in use, not ours, no permission); then nothing is open.
   void start();
   /// Closes everything and joins the thread: answers not yet sent are lost. Idempotent.
   void stop();
@@ -94,8 +93,15 @@ class HttpServer {
   struct Open {
     std::shared_ptr<HttpConnection> connection;
     Kind kind = Kind::kServed;
+    bool trusted = false;
   };
+  [[nodiscard]] std::size_t& served(bool trusted) noexcept {
+    return trusted ? served_by_unix_ : served_by_tcp_;
+  }
   std::unordered_map<const HttpConnection*, Open> open_;
+  // Of those in open_. Apart, so that no crowd at the port keeps the operator from the unix socket.
+  std::size_t served_by_tcp_ = 0;
+  std::size_t served_by_unix_ = 0;
   std::size_t refusals_ = 0;  // of those in open_
   std::size_t streams_ = 0;   // of those in open_
   std::thread thread_;

@@ -97,6 +97,8 @@ DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
   const std::uint32_t shards = config.server.shards != 0
                                    ? config.server.shards
                                    : std::max(1U, std::thread::hardware_concurrency());
+  // The port and the unix socket serve that many, each.
+  const std::uint64_t http_ways = config.http.unix_socket.empty() ? 1 : 2;
   // Every loop's descriptors are in every table. How many shards there will be is not known yet:
   // 32 of them are enough for any limit that a table of its own helps against.
   const std::uint64_t loops = std::max<std::uint64_t>(shards, 32) + kOtherLoops;
@@ -104,7 +106,7 @@ DescriptorRequest descriptor_request(const Config& config, std::uint64_t limit,
           .max_connections = config.server.max_connections,
           .limit = limit,
           .reserve = inherited + loops * kDescriptorsPerLoop + kOtherDescriptors +
-                     config.http.connections_max + http_streams_max(config, limit) +
+                     http_ways * config.http.connections_max + http_streams_max(config, limit) +
                      Shard::kBusySessionsMax,
           .shards_wanted = shards};
 }

@@ -19,6 +19,7 @@
 
 #include "daemon/base/build_info.h"
 #include "tests/unit/admin/raw_client.h"
+#include "tests/support/temporary_folder.h"
 
 namespace pulsewheel {
 namespace {
@@ -456,6 +457,18 @@ TEST_F(HttpServerTest, OneConnectionTooManyIsToldSoAndClosed) {
 }
 
 TEST_F(HttpServerTest, AClosedConnectionMakesRoom) {
+TEST_F(HttpServerTest, ACrowdAtThePortLeavesTheUnixSocketItsPlaces) {
+  const test::TemporaryFolder folder;
+  options_.limits.connections_max = 1;
+  options_.unix_socket = folder / "http";
+  RawClient crowd(port());
+  EXPECT_EQ(crowd.ask(get("/echo/1")).body(), "1");
+  EXPECT_EQ(RawClient(port()).read_answer().result_int(), 503u);
+  RawClient by_unix(options_.unix_socket);
+  EXPECT_EQ(by_unix.ask(get("/echo/2")).body(), "2");
+  EXPECT_EQ(RawClient(options_.unix_socket).read_answer().result_int(), 503u);
+}
+
   options_.limits.connections_max = 1;
   RawClient first(port());
   first.send("GET /echo/a HTTP/1.0\r\n\r\n");
