@@ -35,6 +35,9 @@ class BearerToken {
   /// or a character that no token has (RFC 6750: letters, digits and -._~+/, then perhaps '=').
   [[nodiscard]] static BearerToken read(const std::string& path);
 
+  /// Not in constant time: for two tokens of our own.
+  [[nodiscard]] bool operator==(const BearerToken&) const = default;
+
   [[nodiscard]] bool is_set() const noexcept { return !token_.empty(); }
   /// Whether `authorization`, the value of an Authorization field, is "Bearer" and this token.
   /// Requires is_set().

@@ -211,7 +211,6 @@ HttpServer::Options http_options(const Config& config, const NodeFacts& facts) {
   options.unix_socket = config.http.unix_socket;
   options.unix_socket_mode =
       static_cast<mode_t>(std::stoul(config.http.unix_socket_mode, nullptr, 8));
-  options.token = http_token(config);
   options.limits.connections_max = config.http.connections_max;
   options.limits.streams_max = facts.http_streams_max;
   return options;

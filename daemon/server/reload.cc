@@ -23,6 +23,11 @@ void tell_problems(const std::vector<std::string>& problems) {
   log::error(kReload, "the configuration was not reloaded: everything stays as it was");
 }
 
+/// Of a token file that has the same name and another token.
+ReloadReport::Change token_change() {
+  return {"http.token_file", "the token in it", "another one"};
+}
+
 ReloadReport compare(const Config& running, const Config& wanted) {
   ReloadReport report;
   for (const std::string& key : diff(running, wanted)) {
@@ -43,7 +48,8 @@ void tell_changes(const ReloadReport& report) {
 
 }  // namespace
 
-Reloader::Reloader(ConfigSource source) : source_(std::move(source)) {
+Reloader::Reloader(ConfigSource source, const Config& running)
+    : source_(std::move(source)), http_token_(pulsewheel::http_token(running)) {
   count_success();
 }
 
@@ -69,9 +75,13 @@ void Reloader::reload(const Config& running, const std::function<void(Config)>& 
 
 std::optional<Config> Reloader::read(const Config& running) {
   try {
-    const Config wanted = load();
+    auto [wanted, token] = load();
     Config next = apply_reload(running, wanted);
     report_ = compare(running, wanted);
+    if (wanted.http.token_file == running.http.token_file && token != http_token_) {
+      report_.changed.push_back(token_change());
+    }
+    http_token_ = std::move(token);
     tell_changes(report_);
     return next;
   } catch (const ConfigError& error) {
@@ -83,7 +93,7 @@ std::optional<Config> Reloader::read(const Config& running) {
   return std::nullopt;
 }
 
-Config Reloader::load() {
+Reloader::Loaded Reloader::load() {
   /// Takes a descriptor into reserve again, also when the load throws.
   struct Refill {
     Reloader& reloader;
@@ -93,8 +103,8 @@ Config Reloader::load() {
   if (reserve_ >= 0) ::close(std::exchange(reserve_, -1));
   Config config = load_config(source_);
   check_config(config);
-  http_token_ = http_token(config);
-  return config;
+  BearerToken token = pulsewheel::http_token(config);
+  return {std::move(config), std::move(token)};
 }
 
 void Reloader::count_success() noexcept {

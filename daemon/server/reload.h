@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-#include <utility>
 
 #include "config/config.h"
 #include "daemon/admin/bearer_token.h"
@@ -28,8 +27,8 @@ struct ReloadCounters {
 /// back for the moment of reading. Main thread; blocks on the disk that has the file.
 class Reloader {
  public:
-  /// `source`: what the running configuration was loaded from.
-  explicit Reloader(ConfigSource source);
+  /// `source`: what `running` was loaded from. Reads http.token_file; throws ConfigError.
+  Reloader(ConfigSource source, const Config& running);
   ~Reloader();
   Reloader(const Reloader&) = delete;
   Reloader& operator=(const Reloader&) = delete;
@@ -47,15 +46,19 @@ class Reloader {
   /// What the last reload() found.
   [[nodiscard]] const ReloadReport& report() const noexcept { return report_; }
 
-  /// Of the last successful reload: what http.token_file held. Taken with the configuration, since
-  /// there may be no descriptor to read it later.
-  [[nodiscard]] BearerToken take_http_token() noexcept { return std::move(http_token_); }
+  /// What http.token_file held at the last successful reload; before one, at the start. Read with
+  /// the configuration, since there may be no descriptor to read it later.
+  [[nodiscard]] const BearerToken& http_token() const noexcept { return http_token_; }
 
   [[nodiscard]] const ReloadCounters& counters() const noexcept { return counters_; }
 
  private:
+  struct Loaded {
+    Config config;
+    BearerToken http_token;
+  };
   [[nodiscard]] std::optional<Config> read(const Config& running);
-  [[nodiscard]] Config load();
+  [[nodiscard]] Loaded load();
   void count_success() noexcept;
 
   const ConfigSource source_;

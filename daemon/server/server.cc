@@ -85,7 +85,7 @@ std::vector<tcp::endpoint> endpoints_of(const Config::Listener& listener) {
 
 Server::Server(Config config, ConfigSource source)
     : config_(std::move(config)),
-      reloader_(std::move(source)),
+      reloader_(std::move(source), config_),
       passed_(PassedSockets::take()),
       signals_(io_),
       drain_limit_(io_),
@@ -167,7 +167,9 @@ void Server::make_shards() {
     add_event_routes(api, *event_feed_);
     Router routes = make_router(std::move(api));
     add_dashboard_routes(routes);
-    http_ = std::make_unique<HttpServer>(http_options(config_, facts_), std::move(routes));
+    HttpServer::Options options = http_options(config_, facts_);
+    options.token = reloader_.http_token();
+    http_ = std::make_unique<HttpServer>(std::move(options), std::move(routes));
     event_feed_->attach(http_->executor());
     status_->attach(*event_feed_);
   }
@@ -456,7 +458,7 @@ void Server::take_over(Config next) {
   const log::Options log = log_options(config_);
   log::set_level(log.level);
   log::set_lines_per_second_max(log.lines_per_second_max);
-  if (http_) http_->set_token(reloader_.take_http_token());
+  if (http_) http_->set_token(reloader_.http_token());
   if (mirror_) mirror_->retry_now();
   if (snapshotter_) snapshotter_->set_interval(config_.snapshot.interval);
   if (event_log_) event_log_->set_rotation(config_.events.rotate_size, config_.events.rotate_keep);

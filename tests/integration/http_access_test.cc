@@ -63,6 +63,18 @@ TEST_F(HttpAccessTest, AReloadReadsTheTokenAgain) {
   EXPECT_EQ(daemon.get("/v1/status").status, 401);
 }
 
+TEST_F(HttpAccessTest, AReloadSaysThatTheTokenIsAnotherOne) {
+  Daemon daemon({.config = config()});
+  daemon.set_http_access(access_with(kToken));
+  using Json = nlohmann::json;
+  EXPECT_EQ(Json::parse(daemon.post("/v1/reload").body).at("changed"), Json::array());
+  write_file(token_, "another-horse-battery-staple");
+  EXPECT_EQ(Json::parse(daemon.post("/v1/reload").body).at("changed"),
+            Json::parse(R"([{"key": "http.token_file", "before": "the token in it",
+                             "after": "another one"}])"));
+  EXPECT_THAT(daemon.log(), Not(HasSubstr("horse")));
+}
+
 TEST_F(HttpAccessTest, ATokenFileThatIsGoneLeavesTheOldTokenInForce) {
   Daemon daemon({.config = config()});
   daemon.set_http_access(access_with(kToken));
