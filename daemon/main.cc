@@ -9,6 +9,7 @@
 #include "daemon/base/build_info.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memory_reserve.h"
+#include "daemon/base/standard_streams.h"
 #include "daemon/base/thread.h"
 #include "daemon/server/options.h"
 #include "daemon/server/server.h"
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Presence daemon: knows who is online, and says so within one tick.", "pulsewheeld");
   declare(app, arguments);
+  pulsewheel::occupy_closed_standard_streams();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

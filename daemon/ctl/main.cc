@@ -21,6 +21,7 @@
 #include "daemon/base/build_info.h"
 #include "daemon/base/secret_file.h"
 #include "daemon/ctl/commands.h"
+#include "daemon/base/standard_streams.h"
 
 namespace pulsewheel::ctl {
 namespace {
@@ -250,3 +251,4 @@ int main(int argc, char** argv) {
     return EX_SOFTWARE;
   }
 }
+  pulsewheel::occupy_closed_standard_streams();

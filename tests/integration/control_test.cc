@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -118,6 +119,18 @@ TEST(KickTest, WorksFromTheCommandLine) {
   EXPECT_THAT(kick.log, HasSubstr("sessions closed: 1"));
   EXPECT_EQ(client.expect_goaway().reason, proto::GoawayReason::kKicked);
   EXPECT_EQ(run_program({PULSEWHEELCTL_PATH, "--url", url, "kick", "alice"}).exit_code, 1);
+}
+
+// --- Start --------------------------------------------------------------------------------------
+
+TEST(StartTest, ClosedStandardStreamsAreGivenToNobodyElse) {
+  const Daemon daemon({.in_child = [] {
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      ::close(stream);
+  }});
+  const std::string folder = "/proc/" + std::to_string(daemon.pid()) + "/fd/";
+  for (const char* stream : {"0", "1", "2"})
+    EXPECT_EQ(std::filesystem::read_symlink(folder + stream).string(), "/dev/null") << stream;
 }
 
 // --- Reload -------------------------------------------------------------------------------------
