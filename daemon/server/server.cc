@@ -31,6 +31,10 @@ using boost::asio::ip::tcp;
 /// How long after the drain window the last clients may take to read their GOAWAY.
 constexpr std::chrono::seconds kDrainSlack{5};
 
+/// Unlimited: a node with many listeners says more at its start than a limit lets through in a
+/// second, and the warnings come last.
+constexpr log::Kind kStart = log::Kind::unlimited("start");
+
 /// Whether threads may have descriptor tables of their own here: seccomp may forbid it.
 std::error_code probe_separation() {
   std::error_code error;
@@ -366,31 +370,31 @@ void Server::write_ports_file() const {
 }
 
 void Server::announce() const {
-  log::info("start", "pulsewheeld {}, epoch {}: {}", build_info().version, epoch_store_->epoch(),
+  log::info(kStart, "pulsewheeld {}, epoch {}: {}", build_info().version, epoch_store_->epoch(),
             facts_.plan.reason);
   if (warm_start_->something_is_unknown()) {
-    log::warn("start",
+    log::warn(kStart,
               "the run before this one did not stop in order, or its snapshot is no good: users of "
               "whom nothing is known are "
               "unknown for {} s (restart.grace)",
               to_seconds(config_.restart.grace));
   }
   for (const BoundListener& bound : bound_) {
-    log::info("start", "clients: {} port {}", bound.address, bound.port);
+    log::info(kStart, "clients: {} port {}", bound.address, bound.port);
   }
   for (const PassedListener& listener : passed_.listeners()) {
-    log::info("start", "{} was passed to the daemon in place of [[listener]]: {}",
+    log::info(kStart, "{} was passed to the daemon in place of [[listener]]: {}",
               to_text(listener.endpoint),
               listener.descriptors.size() == shards_.size() ? "one socket for each shard"
                                                             : "one socket, shared by all shards");
   }
   if (http_) {
-    log::info("start", "HTTP: http://{}:{}/v1/status", config_.http.address, http_->port());
+    log::info(kStart, "HTTP: http://{}:{}/v1/status", config_.http.address, http_->port());
     if (!config_.http.unix_socket.empty()) {
-      log::info("start", "HTTP: unix socket {}", config_.http.unix_socket);
+      log::info(kStart, "HTTP: unix socket {}", config_.http.unix_socket);
     }
     if (config_.http.token_file.empty() && !is_loopback(config_.http.address)) {
-      log::warn("start", "whoever reaches the HTTP port may do everything: set http.token_file");
+      log::warn(kStart, "whoever reaches the HTTP port may do everything: set http.token_file");
     }
   }
 }

@@ -123,6 +123,16 @@ TEST(KickTest, WorksFromTheCommandLine) {
 
 // --- Start --------------------------------------------------------------------------------------
 
+TEST(StartTest, SaysEverythingHoweverManyLinesThatTakes) {
+  std::string config = Daemon::kQuickConfig;
+  for (int i = 0; i < 12; ++i)
+    config += "[[listener]]\naddress = \"127.0.0.1\"\nport = 0\n";
+  const Daemon daemon({.config = config});
+  // The last line of a start: behind it come only warnings.
+  EXPECT_TRUE(eventually([&] { return daemon.log().find("HTTP: http://") != std::string::npos; }))
+      << daemon.log();
+}
+
 TEST(StartTest, ClosedStandardStreamsAreGivenToNobodyElse) {
   const Daemon daemon({.in_child = [] {
     for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
