@@ -329,8 +329,8 @@ void HttpConnection::do_write(Response response) {
   make_head(response);
   message_->body() = std::move(response.body);
   message_->prepare_payload();
-  // It would be the length of what the client has already.
-  if (message_->result() == http::status::not_modified)
+  // It would be the length of what the client has already, or of a stream, which has none.
+  if (message_->result() == http::status::not_modified || response.stream)
     message_->erase(http::field::content_length);
 
   arm(Phase::kWrite, shared_.limits.write_timeout);
