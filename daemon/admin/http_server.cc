@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 #include <boost/asio/ip/address.hpp>
@@ -90,7 +91,8 @@ void HttpServer::listen_on_tcp() {
     socket.bind(endpoint_);
     socket.listen();
   } catch (const boost::system::system_error& e) {
-    throw boost::system::system_error(e.code(), "cannot listen for HTTP on " + to_text(endpoint_));
+    // As the standard's error: Boost's has a place in Boost's headers in its text.
+    throw std::system_error(e.code(), "cannot listen for HTTP on " + to_text(endpoint_));
   }
   Tcp::endpoint bound;
   const auto generic = socket.local_endpoint();
@@ -134,10 +136,9 @@ void HttpServer::serve(HttpConnection::Socket socket, bool trusted) {
   if (refused) {
     counters_.connections_refused.add();
     if (refusals_ >= limits_.refusals_max) return;
-    ++refusals_;
   }
-  close_on_exec(socket.native_handle());
   ++(refused ? refusals_ : served(trusted));
+  close_on_exec(socket.native_handle());
 
   auto connection = std::make_shared<HttpConnection>(std::move(socket), shared_, trusted);
   open_.emplace(connection.get(),
@@ -154,8 +155,8 @@ bool HttpServer::on_stream(HttpConnection& connection) {
   const auto found = open_.find(&connection);
   PULSEWHEEL_CHECK(found != open_.end() && found->second.kind == Kind::kServed);
   found->second.kind = Kind::kStream;
-  ++streams_;
   --served(found->second.trusted);
+  ++streams_;
   counters_.streams.add(1);
   counters_.streams_begun.add();
   return true;
@@ -164,8 +165,8 @@ bool HttpServer::on_stream(HttpConnection& connection) {
 void HttpServer::on_ended(HttpConnection& connection) {
   const auto found = open_.find(&connection);
   PULSEWHEEL_CHECK(found != open_.end());
-  if (found->second.kind == Kind::kRefused) --refusals_;
   if (found->second.kind == Kind::kServed) --served(found->second.trusted);
+  if (found->second.kind == Kind::kRefused) --refusals_;
   if (found->second.kind == Kind::kStream) {
     --streams_;
     counters_.streams.add(-1);
