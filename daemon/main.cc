@@ -76,6 +76,9 @@ int run(const Arguments& arguments) {
   const Config config = pulsewheel::load_config(arguments.source);
   pulsewheel::check_config(config);
   if (arguments.print_config) std::fputs(pulsewheel::print_config(config).c_str(), stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return fail(ExitCode::kIo, "cannot write to standard output");
+  }
   if (arguments.check_config) std::fputs("the configuration is valid\n", stderr);
   if (arguments.print_config || arguments.check_config) return code(ExitCode::kOk);
   return serve(config, arguments.source);
@@ -84,10 +87,10 @@ int run(const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  pulsewheel::occupy_closed_standard_streams();
   Arguments arguments;
   CLI::App app("Presence daemon: knows who is online, and says so within one tick.", "pulsewheeld");
   declare(app, arguments);
-  pulsewheel::occupy_closed_standard_streams();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

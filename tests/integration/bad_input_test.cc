@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kUsage = 64, kUnavailable = 69, kOs = 71, kCannotCreate = 73, kConfig = 78;
+constexpr int kUsage = 64, kUnavailable = 69, kOs = 71, kCannotCreate = 73, kIo = 74, kConfig = 78;
 
 TEST(BadClientTest, AnotherProtocolGetsOneErrorAndOneClose) {
   const Daemon daemon;
@@ -118,6 +118,11 @@ TEST(BadStartTest, HttpPortInUse) {
       Daemon::run_to_end({.sets = {"http.port=" + std::to_string(first.http_port())}});
   EXPECT_EQ(second.exit_code, kUnavailable);
   EXPECT_THAT(second.log, HasSubstr(std::to_string(first.http_port())));
+}
+
+TEST(BadStartTest, ConfigurationThatCannotBePrinted) {
+  const std::string line = std::string(PULSEWHEELD_PATH) + " --print-config >/dev/full";
+  EXPECT_EQ(run_program({"/bin/sh", "-c", line}).exit_code, kIo);
 }
 
 TEST(BadStartTest, StateFolderOfAnotherDaemon) {
