@@ -19,6 +19,7 @@ constexpr Duration kDefaultRestartGrace = std::chrono::seconds{60};
 constexpr Duration kDefaultSnapshotInterval = std::chrono::seconds{60};
 /// How long a snapshot may take from its begin until it is on a busy disk.
 constexpr Duration kSnapshotLength = std::chrono::seconds{2};
+constexpr double kRateMax = 1'000'000;      // a second; no host does more
 constexpr double kChurnPercentMax = 6'000;  // each client once a second
 
 /// A flag whose value is a duration.
@@ -85,7 +86,7 @@ void add_load_flags(CLI::App& app, Options& options) {
                "timeout that the clients ask for (default: the daemon's choice)");
   app.add_option("--ramp", options.ramp,
                  "new connections a second (default: as fast as they are answered)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, kRateMax))
       ->type_name("RATE");
   add_duration(app, "--duration", options.duration, "length of the run after the ramp");
   add_percent(app, "--silent-percent", options.silent_percent,
@@ -97,7 +98,7 @@ void add_load_flags(CLI::App& app, Options& options) {
   add_percent(app, "--message-percent", options.message_percent,
               "packets that are messages in place of keepalives");
   app.add_option("--churn", options.churn, "random reconnects a second, of all clients together")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, kRateMax))
       ->type_name("RATE");
   app.add_option("--churn-percent", options.churn_percent,
                  "clients a minute that do one of: reconnect, the same after a reset, take over "
