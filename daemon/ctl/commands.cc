@@ -17,9 +17,11 @@ constexpr unsigned kStatusUnauthorized = 401;
 constexpr unsigned kStatusForbidden = 403;
 constexpr unsigned kStatusServerErrors = 500;
 
-constexpr std::string_view kBadUid =
-    "UID is percent-encoded: each '%' is followed by two hexadecimal digits, a '%' itself is "
-    "written %25, and it is not empty";
+constexpr std::string_view kUidRule =
+    "it is percent-encoded, with two hexadecimal digits behind each '%' and %25 for a '%' itself, "
+    "and not empty";
+/// Of a wrong uid, so much is shown.
+constexpr std::size_t kShownBytesMax = 80;
 
 std::string user_text(const Json& user) {
   const Json sessions = user.value("sessions", Json::array());
@@ -187,14 +189,19 @@ int complain(CommandContext& context, std::string_view what, int exit_code) {
 std::optional<std::string> canonical_uid(CommandContext& context, std::string_view uid) {
   const std::optional<std::string> bytes = percent_decode(uid);
   if (bytes && !bytes->empty()) return percent_encode(*bytes);
-  complain(context, kBadUid, EX_USAGE);
+  complain(context, to_text(uid.substr(0, kShownBytesMax)) + " is no UID: " + std::string(kUidRule),
+           EX_USAGE);
   return std::nullopt;
 }
 
 std::optional<Json> object_in(CommandContext& context, const Answer& answer, int& exit_code) {
   if (answer.status != kStatusOk && answer.status != kStatusAccepted) {
-    exit_code =
-        complain(context, "the daemon says: " + error_message(answer), exit_code_of(answer.status));
+    const bool token_is_missing =
+        answer.status == kStatusUnauthorized && context.access.token.empty();
+    exit_code = complain(context,
+                         "the daemon says: " + error_message(answer) +
+                             (token_is_missing ? "; --token-file FILE does so" : ""),
+                         exit_code_of(answer.status));
     return std::nullopt;
   }
   Json body = Json::parse(answer.body, nullptr, false);

@@ -25,7 +25,8 @@ struct CommandContext {
 };
 
 /// Beside those of sysexits.h: EX_USAGE, EX_NOINPUT (a file that cannot be read), EX_UNAVAILABLE
-/// (nobody answers, or cannot answer now), EX_NOPERM (the token is missing or wrong).
+/// (nobody answers, or cannot answer now), EX_IOERR (`out` takes no more), EX_NOPERM (the token is
+/// missing or wrong).
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitNo = 1;  // not healthy, or the daemon refused
 
@@ -61,17 +62,20 @@ int release(CommandContext& context, std::string_view uid);
 
 /// The states of many users: `uids`, and the lines of `file` ("-": standard input) if any, encoded
 /// as above; in as many calls as it takes. EX_NOINPUT for a file that cannot be read.
-int query(CommandContext& context, std::vector<std::string> uids, const std::string& file);
+int query(CommandContext& context, std::vector<std::string> uids,
+          const std::optional<std::string>& file);
 
 /// Draws the daemon each `interval`: totals, rates and the wheel; `count` times, or until a signal
-/// ends the program (see end_by_signal()). Over a terminal's screen when `on_terminal`, else one picture behind the
-/// other.
+/// ends the program (see end_by_signal()) or `out` takes no more. Over a terminal's screen when
+/// `on_terminal`, else one picture behind the other.
 int top(CommandContext& context, std::chrono::milliseconds interval,
         std::optional<std::uint64_t> count, bool on_terminal);
 
-/// Prints edges as they happen, of one user when `uid` is not empty, until a signal ends the program
-/// (see end_by_signal()); from now on, or behind `cursor`. When the stream breaks it is taken up where it was.
-int watch(CommandContext& context, std::string_view uid, const std::string& cursor);
+/// Prints edges as they happen, of one user or all, until a signal ends the program (see
+/// end_by_signal()) or `out` takes no more; from now on, or behind `cursor`. When the stream breaks
+/// it is taken up where it was.
+int watch(CommandContext& context, const std::optional<std::string>& uid,
+          const std::string& cursor);
 
 // --- What they share ---
 

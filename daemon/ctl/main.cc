@@ -6,6 +6,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -20,8 +21,8 @@
 
 #include "daemon/base/build_info.h"
 #include "daemon/base/secret_file.h"
-#include "daemon/ctl/commands.h"
 #include "daemon/base/standard_streams.h"
+#include "daemon/ctl/commands.h"
 
 namespace pulsewheel::ctl {
 namespace {
@@ -51,10 +52,13 @@ struct CommandLine {
 constexpr const char* kExitCodes =
     "Exit codes: 0 done, or a signal has ended top or watch; 1 not healthy, or the daemon refused\n"
     "(nobody of that name is online, the configuration has a mistake); 64 wrong usage; 66 a file\n"
-    "cannot be read; 69 no daemon answers there, or it cannot answer now; 77 the token is missing\n"
-    "or wrong.";
+    "cannot be read; 69 no daemon answers there, or it cannot answer now; 74 the answer cannot be\n"
+    "written; 77 the token is missing or wrong.";
 
 constexpr const char* kUidHelp = "Percent-encoded where it holds odd bytes ('%' itself is %25)";
+
+/// Of pictures: ten a second for a year.
+constexpr std::int64_t kCountMax = 315'360'000;
 
 /// No daemon takes longer tokens.
 constexpr std::size_t kTokenBytesMax = 1'024;
@@ -83,15 +87,20 @@ std::chrono::milliseconds parse_duration(std::string_view option, std::string_vi
                               ", as in 500ms, 5s or 1m");
 }
 
+/// The value of an option, if it is on the command line: an empty one is none that was left out,
+/// but a script's variable without a value.
+std::optional<std::string> given(const CLI::Option& option, const std::string& value) {
+  return option.count() > 0 ? std::optional(value) : std::nullopt;
+}
+
 void add_options(CLI::App& app, CommandLine& line) {
   app.set_version_flag("--version", version_line("pulsewheelctl"));
-  app.add_option("--url", line.url, "The daemon's HTTP port")
-      ->envname("PULSEWHEEL_URL")
+  app.add_option("--url", line.url, "The daemon's HTTP port (Env:PULSEWHEEL_URL)")
       ->type_name("URL")
       ->capture_default_str();
   app.add_option("--unix-socket", line.unix_socket,
-                 "The daemon's unix socket (http.unix_socket), instead of a URL")
-      ->envname("PULSEWHEEL_UNIX_SOCKET")
+                 "The daemon's unix socket (http.unix_socket), instead of a URL "
+                 "(Env:PULSEWHEEL_UNIX_SOCKET)")
       ->type_name("PATH");
   app.add_option("--token-file", line.token_file,
                  "A file with the daemon's token (http.token_file)")
@@ -136,12 +145,13 @@ void add_user_commands(CLI::App& app, CommandLine& line) {
 
   CLI::App* held = app.add_subcommand("hold", "Pause a user's expiry; it ends by itself");
   held->add_option("UID", line.uid, kUidHelp)->required();
-  held->add_option("--for", line.length, "How long at most: 90s, 10m, 24h; usually 1h")
-      ->type_name("DURATION");
-  held->callback([&line] {
-    line.command = [&line](CommandContext& context) {
+  const CLI::Option* const limit =
+      held->add_option("--for", line.length, "How long at most: 90s, 10m, 24h; usually 1h")
+          ->type_name("DURATION");
+  held->callback([&line, limit] {
+    line.command = [&line, limit](CommandContext& context) {
       std::optional<std::chrono::milliseconds> length;
-      if (!line.length.empty()) {
+      if (limit->count() > 0) {
         length = parse_duration("--for", line.length, std::chrono::hours(168), "168h");
       }
       return hold(context, line.uid, length);
@@ -152,14 +162,15 @@ void add_user_commands(CLI::App& app, CommandLine& line) {
 void add_live_commands(CLI::App& app, CommandLine& line) {
   CLI::App* many = app.add_subcommand("query", "The states of many users");
   many->add_option("UID", line.uids, kUidHelp);
-  many->add_option("--file", line.file, "Read more of them, one a line; - is standard input")
-      ->type_name("FILE");
-  many->callback([&line] {
-    line.command = [&line](CommandContext& context) {
-      if (line.uids.empty() && line.file.empty()) {
+  const CLI::Option* const file =
+      many->add_option("--file", line.file, "Read more of them, one a line; - is standard input")
+          ->type_name("FILE");
+  many->callback([&line, file] {
+    line.command = [&line, file](CommandContext& context) {
+      if (line.uids.empty() && file->count() == 0) {
         throw std::invalid_argument("query: name some UIDs, or a --file of them");
       }
-      return query(context, line.uids, line.file);
+      return query(context, line.uids, given(*file, line.file));
     };
   });
 
@@ -168,7 +179,7 @@ void add_live_commands(CLI::App& app, CommandLine& line) {
       ->type_name("DURATION")
       ->capture_default_str();
   live->add_option("--count", line.count, "Pictures until it ends; 0: until Ctrl-C")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(std::int64_t{0}, kCountMax))
       ->capture_default_str();
   live->callback([&line] {
     line.command = [&line](CommandContext& context) {
@@ -180,11 +191,12 @@ void add_live_commands(CLI::App& app, CommandLine& line) {
   });
 
   CLI::App* follower = app.add_subcommand("watch", "Edges as they happen");
-  follower->add_option("--uid", line.uid, "Only those of this user, percent-encoded");
+  const CLI::Option* const only =
+      follower->add_option("--uid", line.uid, "Only those of this user, percent-encoded");
   follower->add_option("--cursor", line.cursor, "Begin behind this one (EPOCH-SEQ)");
-  follower->callback([&line] {
-    line.command = [&line](CommandContext& context) {
-      return watch(context, line.uid, line.cursor);
+  follower->callback([&line, only] {
+    line.command = [&line, only](CommandContext& context) {
+      return watch(context, given(*only, line.uid), line.cursor);
     };
   });
 }
@@ -195,6 +207,19 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_node_commands(app, line);
   add_user_commands(app, line);
   add_live_commands(app, line);
+}
+
+/// Where neither way in is on the command line, the environment says it. Not left to CLI11, for
+/// which a socket in the environment would be as strong as a URL that was typed, and a `drain` go
+/// to another daemon than the one that was named.
+void take_environment(const CLI::App& app, CommandLine& line) {
+  if (app.count("--url") > 0 || app.count("--unix-socket") > 0) return;
+  const auto take = [](const char* name, std::string& to) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') to = value;
+  };
+  take("PULSEWHEEL_URL", line.url);
+  take("PULSEWHEEL_UNIX_SOCKET", line.unix_socket);
 }
 
 Access access_of(const CommandLine& line) {
@@ -224,13 +249,16 @@ int run(int argc, char** argv) {
     return usage_error(e.what());
   }
   if (!line.command) return usage_error("a command is missing");
+  take_environment(app, line);
 
   CommandContext context{
       .access = {}, .timeout = {}, .json = line.json, .out = std::cout, .err = std::cerr};
   try {
     context.timeout = parse_duration("--timeout", line.timeout, std::chrono::hours(1), "60m");
     context.access = access_of(line);
-    return line.command(context);
+    const int exit_code = line.command(context);
+    if (context.out.flush()) return exit_code;
+    return complain(context, "cannot write the answer to standard output", EX_IOERR);
   } catch (const std::invalid_argument& e) {
     return usage_error(e.what());
   } catch (const UnreachableError& e) {
@@ -244,6 +272,7 @@ int run(int argc, char** argv) {
 }  // namespace pulsewheel::ctl
 
 int main(int argc, char** argv) {
+  pulsewheel::occupy_closed_standard_streams();
   try {
     return pulsewheel::ctl::run(argc, argv);
   } catch (const std::exception& e) {
@@ -251,4 +280,3 @@ int main(int argc, char** argv) {
     return EX_SOFTWARE;
   }
 }
-  pulsewheel::occupy_closed_standard_streams();

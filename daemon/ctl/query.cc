@@ -1,6 +1,8 @@
 #include <sysexits.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iostream>
@@ -16,24 +18,36 @@ namespace {
 constexpr std::size_t kUidsPerCall = 10'000;
 constexpr std::size_t kBytesPerCall = 1'000'000;
 
-void read_lines(std::istream& in, std::vector<std::string>& uids) {
-  for (std::string line; std::getline(in, line);) {
+/// A uid of 128 bytes has 384, if each of them is encoded.
+constexpr std::size_t kLineBytesMax = 1'024;
+
+/// Up to the end, or to a line that is too long: then false.
+bool read_lines(std::istream& in, std::vector<std::string>& uids) {
+  std::array<char, kLineBytesMax + 1> buffer{};
+  while (in.getline(buffer.data(), buffer.size())) {
+    // A line may hold a NUL. The count has the end of the line, where there is one.
+    auto size = static_cast<std::size_t>(in.gcount());
+    if (!in.eof()) --size;
+    std::string line(buffer.data(), size);
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) uids.push_back(std::move(line));
   }
+  return in.eof() || in.bad() || in.gcount() == 0;
 }
 
-/// False with a complaint.
-bool read_file(CommandContext& context, const std::string& file, std::vector<std::string>& uids) {
-  if (file == "-") {
-    read_lines(std::cin, uids);
-    return true;
+/// kExitOk, or another code with a complaint.
+int read_file(CommandContext& context, const std::string& file, std::vector<std::string>& uids) {
+  std::ifstream opened;
+  if (file != "-") opened.open(file);
+  std::istream& in = file == "-" ? std::cin : opened;
+  if (!read_lines(in, uids)) {
+    return complain(context,
+                    "'" + file + "' has a line of more than " + std::to_string(kLineBytesMax) +
+                        " bytes: write one UID on each",
+                    EX_USAGE);
   }
-  std::ifstream in(file);
-  read_lines(in, uids);
-  if (in.eof()) return true;
-  complain(context, "cannot read '" + file + "': " + std::strerror(errno), EX_NOINPUT);
-  return false;
+  if (in.eof()) return kExitOk;
+  return complain(context, "cannot read '" + file + "': " + std::strerror(errno), EX_NOINPUT);
 }
 
 /// How many of `uids` go into one call. At least one.
@@ -67,8 +81,10 @@ std::string table_of(const Json& users) {
 
 }  // namespace
 
-int query(CommandContext& context, std::vector<std::string> uids, const std::string& file) {
-  if (!file.empty() && !read_file(context, file, uids)) return EX_NOINPUT;
+int query(CommandContext& context, std::vector<std::string> uids,
+          const std::optional<std::string>& file) {
+  if (const int code = file ? read_file(context, *file, uids) : kExitOk; code != kExitOk)
+    return code;
   for (std::string& uid : uids) {
     auto encoded = canonical_uid(context, uid);
     if (!encoded) return EX_USAGE;

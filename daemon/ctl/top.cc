@@ -1,3 +1,5 @@
+#include <sysexits.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -126,7 +128,7 @@ int top(CommandContext& context, std::chrono::milliseconds interval,
       if (on_terminal) context.out << (shown == 0 ? kClearScreen : "") << kHome;
       context.out << totals(*now, before) << wheel(now->wheel) << (on_terminal ? "" : "\n");
     }
-    context.out.flush();
+    if (!context.out.flush()) return EX_IOERR;
     before = std::move(now);
   }
   return kExitOk;

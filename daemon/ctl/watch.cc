@@ -30,13 +30,14 @@ std::string text_of(const Json& event) {
 
 }  // namespace
 
-int watch(CommandContext& context, std::string_view uid, const std::string& cursor) {
+int watch(CommandContext& context, const std::optional<std::string>& uid,
+          const std::string& cursor) {
   Question question{.method = Question::Method::kGet,
                     .target = "/v1/events",
                     .body = {},
                     .last_event_id = cursor};
-  if (!uid.empty()) {
-    const auto encoded = canonical_uid(context, uid);
+  if (uid) {
+    const auto encoded = canonical_uid(context, *uid);
     if (!encoded) return EX_USAGE;
     question.target += "?uid=" + *encoded;
   }
@@ -53,8 +54,9 @@ int watch(CommandContext& context, std::string_view uid, const std::string& curs
       const Answer answer = follow(context.access, question, std::max(context.timeout, kSilenceMax),
                                    [&](std::string_view bytes) {
                                      was_connected = true;
-                                     return reader.feed(bytes);
+                                     return reader.feed(bytes) && context.out.good();
                                    });
+      if (!context.out) return EX_IOERR;
       int exit_code = kExitOk;
       if (answer.status != kStatusOk && !object_in(context, answer, exit_code)) return exit_code;
     } catch (const UnreachableError&) {

@@ -128,5 +128,12 @@ TEST_F(WatchTest, ASignalEndsItWhileNoDaemonIsThere) {
   EXPECT_EQ(end_watcher(SIGINT), 0);
 }
 
+TEST_F(WatchTest, EndsWhenItsOutputTakesNoMore) {
+  come_and_go("alice");
+  const std::string line = std::string(PULSEWHEELCTL_PATH) + " --unix-socket " + socket_ +
+                           " watch --cursor 1-0 >/dev/full";
+  EXPECT_EQ(run_program({"/bin/sh", "-c", line}).exit_code, 74);
+}
+
 }  // namespace
 }  // namespace pulsewheel::test

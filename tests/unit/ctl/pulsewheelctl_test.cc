@@ -31,6 +31,7 @@ using testing::StartsWith;
 
 constexpr int kUsage = 64;
 constexpr int kNoInput = 66;
+constexpr int kInputOutput = 74;
 constexpr int kNoPermission = 77;
 constexpr int kUnavailable = 69;
 
@@ -294,6 +295,31 @@ TEST_F(PulsewheelctlTest, QueryOfAFileThatIsNotThereIsNoInput) {
   EXPECT_THAT(result.err, HasSubstr("'/nowhere/uids': No such file"));
 }
 
+TEST_F(PulsewheelctlTest, QueryOfAFileWithoutANameIsNoInput) {
+  EXPECT_EQ(ask({"query", "bob", "--file", ""}).exit_code, kNoInput);
+}
+
+TEST_F(PulsewheelctlTest, QueryNamesTheUidThatIsWrong) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "uids", "good\n100%\nfine\n");
+  const ProgramResult result = ask({"query", "--file", folder / "uids"});
+  EXPECT_EQ(result.exit_code, kUsage);
+  EXPECT_THAT(result.err, HasSubstr("100% is no UID"));
+}
+
+TEST_F(PulsewheelctlTest, QueryReadsLinesOfAKibibyteAtMost) {
+  source_.lines = std::vector<UserLine>{};
+  const test::TemporaryFolder folder;
+  const std::string longest(1'024, 'a');
+  test::write_file(folder / "uids", "b\n" + longest + "\n" + longest);
+  EXPECT_EQ(ask({"query", "--file", folder / "uids"}).exit_code, 1) << "the daemon takes 128 bytes";
+  test::write_file(folder / "uids", "b\n" + longest + "a\n");
+  const ProgramResult result = ask({"query", "--file", folder / "uids"});
+  EXPECT_EQ(result.exit_code, kUsage);
+  EXPECT_THAT(result.err, HasSubstr("line of more than 1024 bytes"));
+  EXPECT_EQ(ask({"query", "--file", "/dev/zero"}).exit_code, kUsage);
+}
+
 TEST_F(PulsewheelctlTest, QueryReadsStandardInput) {
   const ProgramResult result = ask({"query", "--file", "-", "--json"});  // it is empty here
   EXPECT_EQ(result.exit_code, 0);
@@ -355,7 +381,9 @@ TEST_F(PulsewheelctlTest, ShowsTheTokenThatAFileHolds) {
             0);
   EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "wrong"}).exit_code,
             kNoPermission);
-  EXPECT_EQ(run({"status", "--url", url}).exit_code, kNoPermission);
+  const ProgramResult without = run({"status", "--url", url});
+  EXPECT_EQ(without.exit_code, kNoPermission);
+  EXPECT_THAT(without.err, HasSubstr("--token-file FILE"));
   test::write_file(folder / "odd", "a token\r\nX: y");
   EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "odd"}).exit_code, kNoInput);
   EXPECT_EQ(run({"status", "--url", url, "--token-file", folder / "none"}).exit_code, kNoInput);
@@ -425,6 +453,30 @@ TEST_F(PulsewheelctlTest, FlagBeatsTheEnvironment) {
   EXPECT_EQ(result.out, "ready\n");
 }
 
+TEST_F(PulsewheelctlTest, AUrlThatIsTypedBeatsASocketInTheEnvironment) {
+  (void)ask({"status"});
+  const std::vector<std::string> environment = {"PULSEWHEEL_UNIX_SOCKET=/nowhere/http"};
+  EXPECT_EQ(run({"healthcheck", "--url", url_of(server_->port())}, environment).out, "ready\n");
+  EXPECT_THAT(run({"status"}, environment).err, HasSubstr("cannot reach unix:/nowhere/http"));
+}
+
+TEST_F(PulsewheelctlTest, ASocketThatIsTypedBeatsAUrlInTheEnvironment) {
+  const ProgramResult result =
+      run({"status", "--unix-socket", "/nowhere/http"}, {"PULSEWHEEL_URL=http://127.0.0.1:1"});
+  EXPECT_THAT(result.err, HasSubstr("cannot reach unix:/nowhere/http"));
+}
+
+TEST_F(PulsewheelctlTest, AnAnswerThatCannotBeWrittenIsAnError) {
+  (void)ask({"status"});
+  for (const char* command : {"status", "healthcheck", "top --count 2 --interval 1ms"}) {
+    const std::string line = std::string(PULSEWHEELCTL_PATH) + " " + command + " --url " +
+                             url_of(server_->port()) + " >/dev/full";
+    const ProgramResult result = run_program({"/bin/sh", "-c", line});
+    EXPECT_EQ(result.exit_code, kInputOutput) << command;
+    EXPECT_EQ(result.err, "pulsewheelctl: cannot write the answer to standard output\n");
+  }
+}
+
 TEST_F(PulsewheelctlTest, WrongUsageIs64AndSaysWhat) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{}, "command is missing"},
@@ -434,9 +486,13 @@ TEST_F(PulsewheelctlTest, WrongUsageIs64AndSaysWhat) {
       {{"kick"}, "UID"},
       {{"hold", "bob", "--for", "169h"}, "1ms to 168h"},
       {{"hold", "bob", "--for", "soon"}, "1ms to 168h"},
+      {{"hold", "bob", "--for", ""}, "1ms to 168h"},
       {{"query"}, "name some UIDs"},
       {{"top", "--interval", "0s"}, "1ms to 60m"},
-      {{"top", "--count", "-1"}, "--count"},
+      {{"top", "--count", "-1"}, "--count: Value -1 not in range 0 to 315360000"},
+      {{"top", "--count", "99999999999999999999"}, "--count"},
+      {{"watch", "--uid", ""}, "is no UID"},
+      {{"user", "100%"}, "100% is no UID"},
       {{"status", "--timeout", "5"}, "1ms to 60m"},
       {{"status", "--timeout", "0s"}, "1ms to 60m"},
       {{"status", "--timeout", "2h"}, "1ms to 60m"},
