@@ -231,6 +231,7 @@ void PresenceRegistry::Impl::linger(UserIndex index, const SessionEnd& end) {
   session.ending = edge_reason_of(end.reason);
   session.last_packet = end.last_packet;
   session.deadline = end.deadline;
+  session.timeout = end.timeout;
   drop_twin(group, session);
   bound_lingering(group, options.sessions_per_user_max);
   --live;

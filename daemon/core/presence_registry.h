@@ -61,6 +61,7 @@ struct SessionEnd {
   MonoTime last_packet;
   MonoTime deadline;                     // last packet + its negotiated timeout, without any hold
   std::optional<MonoTime> held_since{};  // by what its shard knows
+  Duration timeout{0};                   // as negotiated with its client, to be shown; 0: not known
 };
 
 enum class PresenceState : std::uint8_t { kOffline, kOnline, kUnknown };
@@ -74,6 +75,7 @@ struct UserSession {
   MonoTime login_at;
   MonoTime last_packet;  // exact for a lingering session; the login for a live one (ask its shard)
   MonoTime deadline;     // of a lingering session; of a live one as last touched, or the epoch
+  Duration timeout{0};   // of a lingering session that has ended in this run; 0: not known here
 };
 
 /// An operator has paused a user's expiry.

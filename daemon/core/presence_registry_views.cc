@@ -13,7 +13,8 @@ UserSession view_of(const SessionRecord& session) {
           .lingering = !session.live(),
           .login_at = session.login_at,
           .last_packet = session.last_packet,
-          .deadline = session.deadline};
+          .deadline = session.deadline,
+          .timeout = session.timeout};
 }
 
 /// Of a live session, whose deadline its own shard knows, nobody has seen an end.

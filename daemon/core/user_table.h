@@ -34,6 +34,7 @@ struct SessionRecord {
   MonoTime login_at;
   MonoTime last_packet;  // the newest that is known here: of a live session, its login
   MonoTime deadline;     // lingering
+  Duration timeout{0};   // lingering: as negotiated; 0: not known
   std::string device;    // empty: no label
 
   [[nodiscard]] bool live() const noexcept { return session.generation != 0; }

@@ -79,8 +79,8 @@ void Session::end(CloseReason reason) {
 /// the next tick tries again, whatever becomes of the connection meanwhile.
 void Session::report_end() noexcept {
   try {
-    shard_.host.session_ended(
-        {user_, ref(), close_reason_, fsm_.last_packet(), fsm_.unheld_deadline(), held_since()});
+    shard_.host.session_ended({user_, ref(), close_reason_, fsm_.last_packet(),
+                               fsm_.unheld_deadline(), held_since(), fsm_.timeout()});
     if (fsm_.held()) shard_.held_since.erase(index_);
     keep_for_report(false);
   } catch (const std::bad_alloc&) {

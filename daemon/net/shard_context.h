@@ -74,10 +74,11 @@ struct LoginTerms {
   NegotiatedTimeout timeout;
   std::uint8_t version = proto::kVersionMax;
 
-  /// When silence after the LOGIN is final.
-  [[nodiscard]] MonoTime deadline() const noexcept {
-    return login_at + std::chrono::milliseconds{timeout.timeout_ms};
+  [[nodiscard]] Duration silence_max() const noexcept {
+    return std::chrono::milliseconds{timeout.timeout_ms};
   }
+  /// When silence after the LOGIN is final.
+  [[nodiscard]] MonoTime deadline() const noexcept { return login_at + silence_max(); }
 };
 
 /// A LOGIN on its way to the home shard of its uid. The views live for the call only.

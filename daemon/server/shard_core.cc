@@ -263,7 +263,7 @@ void ShardCore::on_mail(LoginAnswerMail& mail, MonoTime /*now*/) {
   if (mail.decision.verdict != LoginVerdict::kAccepted) return;
   // Closed while the home shard decided: the user must not stay online without a session.
   session_ended({mail.decision.user, mail.session, CloseReason::kPeerClosed, mail.terms.login_at,
-                 mail.terms.deadline()});
+                 mail.terms.deadline(), std::nullopt, mail.terms.silence_max()});
 }
 
 void ShardCore::on_mail(EndMail& mail, MonoTime now) {

@@ -33,10 +33,15 @@ struct SessionFacts {
 void add_hold(const HoldView& hold, SessionFacts& facts) {
   if (facts.deadline == MonoTime{}) return;
   const bool lingering = facts.session->lingering;
-  if (lingering) facts.timeout = facts.deadline - std::min(facts.last_packet, hold.since);
   const MonoTime stood_still = lingering ? hold.since : std::max(hold.since, facts.last_packet);
   facts.left = std::max(facts.deadline - stood_still, Duration{0});
   facts.deadline = hold.until + *facts.left;
+}
+
+/// Of a session of an earlier run nobody remembers what was negotiated: what it got is the next
+/// best.
+Duration timeout_of(const UserSession& session) {
+  return session.timeout > Duration{0} ? session.timeout : session.deadline - session.last_packet;
 }
 
 SessionFacts facts_of_unheld(const UserFacts& user, const UserSession& session) {
@@ -46,7 +51,7 @@ SessionFacts facts_of_unheld(const UserFacts& user, const UserSession& session) 
                      .timeout = {},
                      .left = {}};
   if (session.lingering) {
-    facts.timeout = session.deadline - session.last_packet;
+    facts.timeout = timeout_of(session);
     return facts;
   }
   const auto& live = user.live[session.session.shard];

@@ -193,7 +193,7 @@ void VirtualShard::end(VirtualSession& session, CloseReason reason) {
                                 now_);
   if (session.user.generation == 0) return;
   core_.session_ended({session.user, session.ref, reason, session.fsm.last_packet(),
-                       session.fsm.unheld_deadline(), session.held_since});
+                       session.fsm.unheld_deadline(), session.held_since, session.fsm.timeout()});
 }
 
 void VirtualShard::end_with_farewell(VirtualSession& session, CloseReason reason) {
