@@ -2,20 +2,17 @@
 // have files of their own.
 #include "daemon/server/shard.h"
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <future>
-#include <new>
 #include <utility>
 
 #include "daemon/base/check.h"
 #include "daemon/base/descriptor_tables.h"
 #include "daemon/base/log.h"
-#include "daemon/base/memory_reserve.h"
 #include "daemon/base/thread.h"
+#include "daemon/server/mail_post.h"
 
 namespace pulsewheel {
 namespace {
@@ -209,13 +206,15 @@ void Shard::hand_on_edges() {
   }
 }
 
+/// Where memory runs out std::bad_alloc is thrown, and what has not left yet is still in its
+/// outbox.
 void Shard::flush_mail() {
   for (ShardIndex to = 0; to < options_.shards; ++to) {
     if (to == options_.index) continue;  // decide() delivers it
-    MailBatch batch = core_.take_mail(to);
-    if (batch.empty()) continue;
+    MailBatch& outbox = core_.outbox(to);
+    if (outbox.empty()) continue;
     Shard& peer = *peers_[to];
-    boost::asio::post(peer.io_, [&peer, batch = std::move(batch)]() mutable {
+    post_mail(peer.io_, outbox, [&peer](MailBatch& batch) {
       const MonoTime now = peer.context_.stamp();  // opens the round
       peer.core_.deliver_own_mail(now);            // was there first: see session_ended()
       peer.core_.deliver(batch, now);

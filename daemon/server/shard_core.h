@@ -124,7 +124,8 @@ class ShardCore {
 
   /// Mail from another shard.
   void deliver(MailBatch& batch, MonoTime now);
-  /// What has been written to shard `to` since the last call.
+  /// What has been written to shard `to`, until whoever carries it takes it out.
+  [[nodiscard]] MailBatch& outbox(ShardIndex to) noexcept { return outboxes_[to]; }
   [[nodiscard]] MailBatch take_mail(ShardIndex to) noexcept {
     return std::exchange(outboxes_[to], {});
   }

@@ -85,10 +85,15 @@ void Shard::submit_login(const LoginSubmission& login) {
 
 /// The answer to a LOGOUT leaves before the round is over, and the LOGIN behind it may come through
 /// another shard, but must not come home first: it would take over a session that has logged out,
-/// and both edges would be missing.
+/// and both edges would be missing. Without memory for that the end, which is taken by then, leaves
+/// with the round.
 void Shard::session_ended(const SessionEnd& end) {
   core_.session_ended(end);
-  if (end.reason == CloseReason::kLogout) flush_mail();
+  if (end.reason != CloseReason::kLogout) return;
+  try {
+    flush_mail();
+  } catch (const std::bad_alloc&) {  // nothing is lost
+  }
 }
 
 bool Shard::on_login_answer(const LoginAnswerMail& mail) {
