@@ -115,8 +115,12 @@ struct ListedUser {
 /// have run out: whether they are back may lie unread.
 ///
 /// Of two sessions that had run out by the time the user went offline, the later one gives the edge
-/// its reason and `due`. At most sessions_per_user_max sessions linger beside the live ones; the
-/// earliest goes first, which never changes when the user ends.
+/// its reason and `due`. But while one session is alive as far as is known here, what ends beside
+/// it is of no account any more: should it then turn out to have run out, too, even earlier (its
+/// end comes from another shard a moment later, or from one that was stalled), its own end is that
+/// of the user. When the edge is made does not depend on that. At most sessions_per_user_max
+/// sessions linger beside the live ones; the earliest goes first, which never changes when the user
+/// ends.
 ///
 /// `now` is the time at which the caller's round began and must not go back. last_seen is the
 /// newest proof of life that was reported here: logins and ends, not the keepalives in between.

@@ -176,6 +176,20 @@ TEST_F(PresenceLingerTest, OfTwoSessionsThatHaveBothRunOutTheLaterGivesTheReason
   EXPECT_TRUE(edges_.empty());
 }
 
+TEST_F(PresenceLingerTest, WhatRanOutBesideASessionThatSeemedAliveIsOfNoAccount) {
+  const UserRef user = login("alice", session(1, 1), 0).user;
+  login("alice", session(2, 2), 0, "phone");
+  drop_edges();
+  EXPECT_TRUE(end(user, session(1, 1), CloseReason::kTimeout, 30'300, 30'200));
+  EXPECT_TRUE(end(user, session(2, 2), CloseReason::kPeerClosed, 30'301, 30'100));
+  EXPECT_TRUE(edges_.empty());
+  advance(31'000);
+  const Edge edge = only_edge();
+  EXPECT_EQ(edge.at, at(31'000)) << "not before the later of the two deadlines";
+  EXPECT_EQ(edge.reason, EdgeReason::kDisconnect);
+  EXPECT_EQ(edge.due, at(30'100));
+}
+
 TEST_F(PresenceLingerTest, AnOldConnectionsLingerDoesNotOutliveALogoutOfTheSameDevice) {
   for (const std::string_view device : {"", "phone"}) {
     const UserRef user = login("alice", session(1), 0, device).user;
