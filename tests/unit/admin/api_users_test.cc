@@ -1,5 +1,4 @@
 // The routes about many users, and what they say of one.
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -7,11 +6,8 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "daemon/admin/http_server.h"
-#include "daemon/admin/routes.h"
 #include "daemon/base/percent.h"
-#include "tests/unit/admin/fake_source.h"
-#include "tests/unit/admin/raw_client.h"
+#include "tests/unit/admin/routes_fixture.h"
 
 namespace pulsewheel {
 namespace {
@@ -22,17 +18,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class ApiUsersTest : public testing::Test {
+class ApiUsersTest : public RoutesFixture {
  protected:
-  RawClient::Answer send(std::string_view request) {
-    if (!server_) {
-      HttpServer::Options options;
-      options.port = 0;
-      server_ = std::make_unique<HttpServer>(options, make_routes(source_));
-      server_->start();
-    }
-    return RawClient(server_->port()).ask(request);
-  }
   RawClient::Answer query(std::string_view body) {
     return send(post_with_body("/v1/users:query", body));
   }
@@ -45,9 +32,6 @@ class ApiUsersTest : public testing::Test {
   static std::string body_of(const std::vector<std::string>& uids) {
     return Json{{"uids", uids}}.dump();
   }
-
-  FakeSource source_;
-  std::unique_ptr<HttpServer> server_;
 };
 
 TEST_F(ApiUsersTest, QueryAnswersWithALineForEachUid) {

@@ -1,17 +1,14 @@
 #include "daemon/admin/routes.h"
 
-#include <memory>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "daemon/admin/http_server.h"
 #include "daemon/admin/metrics.h"
 #include "daemon/base/build_info.h"
 #include "daemon/base/percent.h"
-#include "tests/unit/admin/fake_source.h"
-#include "tests/unit/admin/raw_client.h"
+#include "tests/unit/admin/routes_fixture.h"
 
 namespace pulsewheel {
 namespace {
@@ -21,25 +18,13 @@ using namespace std::string_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class RoutesTest : public testing::Test {
+class RoutesTest : public RoutesFixture {
  protected:
   RawClient::Answer ask(std::string_view target) { return send(get(target)); }
-  RawClient::Answer send(std::string_view request) {
-    if (!server_) {
-      HttpServer::Options options;
-      options.port = 0;
-      server_ = std::make_unique<HttpServer>(options, make_routes(source_));
-      server_->start();
-    }
-    return RawClient(server_->port()).ask(request);
-  }
   static Json error(const RawClient::Answer& answer) {
     EXPECT_EQ(answer[http::field::content_type], "application/json");
     return Json::parse(answer.body()).at("error");
   }
-
-  FakeSource source_;
-  std::unique_ptr<HttpServer> server_;
 };
 
 TEST_F(RoutesTest, LivezIsOkWhileTheShardsTurn) {
