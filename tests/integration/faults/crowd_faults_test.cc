@@ -44,12 +44,7 @@ TEST(ReconnectStormFault, EveryClientAtOnceAndBackMakesNoEdge) {
   Swarm swarm(daemon.port());
   ASSERT_TRUE(swarm.add_users("user", kUsers));
 
-  swarm.reset_all();
-  for (std::size_t i = 0; i < kUsers; ++i)
-    swarm.reconnect(i);
-  ASSERT_TRUE(swarm.all_connected());
-  for (std::size_t i = 0; i < kUsers; ++i)
-    swarm.send_login(i, "user-" + std::to_string(i));
+  ASSERT_TRUE(reset_and_log_in_again(swarm, "user", kUsers));
   const auto keepalive = proto::encode_keepalive(proto::kNoReply);
   const auto end = Swarm::Clock::now() + kTimeout + seconds{1};
   while (Swarm::Clock::now() < end) {  // until the old sessions' deadlines are over

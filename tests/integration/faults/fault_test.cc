@@ -68,6 +68,16 @@ double silence_of(const nlohmann::json& edge) {
   return wall_seconds(edge, "at") - wall_seconds(edge, "last_seen");
 }
 
+bool reset_and_log_in_again(Swarm& swarm, const std::string& prefix, std::size_t users) {
+  swarm.reset_all();
+  for (std::size_t i = 0; i < users; ++i)
+    swarm.reconnect(i);
+  if (!swarm.all_connected()) return false;
+  for (std::size_t i = 0; i < users; ++i)
+    swarm.send_login(i, prefix + "-" + std::to_string(i));
+  return true;
+}
+
 void send_last_packets_together(const Daemon& daemon, Swarm& swarm) {
   daemon.signal(SIGSTOP);
   swarm.send_all(proto::encode_keepalive(proto::kNoReply));

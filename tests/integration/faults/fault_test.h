@@ -77,6 +77,11 @@ double silence_of(const nlohmann::json& edge);
 /// packets wait in the sockets of a stopped daemon.
 void send_last_packets_together(const Daemon& daemon, Swarm& swarm);
 
+/// Resets all connections at once, and has the users of Swarm::add_users() connect and log in
+/// again, without waiting for the answers. False when somebody cannot connect.
+[[nodiscard]] bool reset_and_log_in_again(Swarm& swarm, const std::string& prefix,
+                                          std::size_t users);
+
 /// Open descriptors of a process whose threads share one table.
 std::size_t descriptors_of(pid_t pid);
 /// A line such as "VmRSS" of /proc/PID/status, in KiB.

@@ -47,6 +47,14 @@ class LogTest : public testing::Test {
     return split_lines(read_file(path_));
   }
 
+  /// Writes until lines have been dropped and the destination has failed.
+  static bool writes_until_lines_are_lost(Logger& log) {
+    return eventually([&log] {
+      log.write(Level::kInfo, "n", {}, "{}", std::string(1'000, 'x'));
+      return log.stats().overrun > 0 && log.stats().errors > 0;
+    });
+  }
+
   test::TemporaryFolder folder_;
   const std::string path_ = folder_ / "log";
   Options options_;
@@ -281,10 +289,7 @@ TEST_F(LogTest, AFullDiskBlocksNeitherWritersNorTheEnd) {
   options_.queue_lines_max = 16;
   Logger log(options_);
   log.start_thread();
-  EXPECT_TRUE(eventually([&] {
-    log.write(Level::kInfo, "n", {}, "{}", std::string(1'000, 'x'));
-    return log.stats().overrun > 0 && log.stats().errors > 0;
-  }));
+  EXPECT_TRUE(writes_until_lines_are_lost(log));
   const MonoTime begin = MonoClock::now();
   log.stop(milliseconds{50});
   EXPECT_LT(MonoClock::now() - begin, seconds{10});
@@ -302,10 +307,7 @@ TEST_F(LogTest, AStuckPipeOnStandardErrorBlocksNobodyAndRecovers) {
   {
     Logger log(options_);
     log.start_thread();
-    EXPECT_TRUE(eventually([&] {
-      log.write(Level::kInfo, "n", {}, "{}", std::string(1'000, 'x'));
-      return log.stats().overrun > 0 && log.stats().errors > 0;
-    }));
+    EXPECT_TRUE(writes_until_lines_are_lost(log));
     // Somebody reads again: the rest arrives, all lines are whole.
     std::string text;
     ASSERT_EQ(::fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);

@@ -57,6 +57,10 @@ class FakeShard final : public SessionHost {
   /// Time reaches `now`: the wheel advances, and the sessions whose deadline has come are told.
   /// Returns how many were.
   std::size_t reach(MonoTime now);
+  /// When the tick begins in which `deadline` is handled.
+  [[nodiscard]] MonoTime due(MonoTime deadline) const noexcept {
+    return context.clock.begin_of(context.clock.ceil(deadline));
+  }
   /// Dismisses what close_later() has collected.
   void dismiss_all();
 

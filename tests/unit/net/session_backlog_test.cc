@@ -120,8 +120,7 @@ TEST_F(SessionBacklogTest, UserTimeoutOfTheKernelIsAResetThatLingers) {
 
 TEST_F(SessionBacklogTest, DismissedSessionDropsTheBacklog) {
   fill_the_socket();
-  const TickClock& clock = shard_.context.clock;
-  shard_.reach(clock.begin_of(clock.ceil(client_.session().fsm().deadline())));
+  shard_.reach(shard_.due(client_.session().fsm().deadline()));
   ASSERT_EQ(shard_.closing.size(), 1U);
   shard_.dismiss_all();
   EXPECT_EQ(shard_.counters.backlog_bytes.value(), 0);
@@ -137,10 +136,7 @@ class SessionWriteDeadlineTest : public SessionBacklogTest {
   }
 
   /// The end of the write timeout of a backlog that made progress at `progress`, by the tick.
-  MonoTime due(MonoTime progress) {
-    const TickClock& clock = shard_.context.clock;
-    return clock.begin_of(clock.ceil(progress + shard_.options.write_timeout));
-  }
+  MonoTime due(MonoTime progress) { return shard_.due(progress + shard_.options.write_timeout); }
   void expect_cut() {
     ASSERT_EQ(shard_.ends.size(), 1U);
     EXPECT_EQ(shard_.ends[0].reason, CloseReason::kSlowConsumer);
@@ -169,9 +165,7 @@ TEST_F(SessionWriteDeadlineTest, IsNotPutOffByWhatThePeerSends) {
     client.log_in();
     while (shard.counters.backlog_bytes.value() == 0)
       client.deliver(times(100, kKeepalive));
-    const TickClock& clock = shard.context.clock;
-    const MonoTime stuck =
-        clock.begin_of(clock.ceil(MonoClock::now() + shard.options.write_timeout));
+    const MonoTime stuck = shard.due(MonoClock::now() + shard.options.write_timeout);
     for (MonoTime now = MonoClock::now(); now < stuck && shard.ends.empty(); now += 1s) {
       client.deliver(times(10, from_hex(frame)));
       shard.reach(now);
@@ -218,8 +212,7 @@ TEST_F(SessionWriteDeadlineTest, EndsWithTheBacklog) {
 
 TEST_F(SessionWriteDeadlineTest, SilentPeerThatDoesNotReadIsCutAtTheEarlierDeadline) {
   shard_.options.write_timeout = 60s;
-  const TickClock& clock = shard_.context.clock;
-  shard_.reach(clock.begin_of(clock.ceil(client_.session().fsm().deadline())));
+  shard_.reach(shard_.due(client_.session().fsm().deadline()));
   ASSERT_EQ(shard_.ends.size(), 1U);
   EXPECT_EQ(shard_.ends[0].reason, CloseReason::kTimeout);
 }

@@ -18,10 +18,7 @@ class SessionDeadlineTest : public testing::Test {
 
   MonoTime deadline() { return client_.session().fsm().deadline(); }
   /// The beginning of the tick in which the deadline is final.
-  MonoTime due() {
-    const TickClock& clock = shard_.context.clock;
-    return clock.begin_of(clock.ceil(deadline()));
-  }
+  MonoTime due() { return shard_.due(deadline()); }
 
   FakeShard shard_;
   LoopbackClient client_{shard_};

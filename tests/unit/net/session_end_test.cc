@@ -194,8 +194,7 @@ class SessionFinishTest : public SessionEndTest {
  protected:
   SessionFinishTest() {
     client_.session().go_away(proto::GoawayReason::kDraining, CloseReason::kDrained);
-    const TickClock& clock = shard_.context.clock;
-    finish_at_ = clock.begin_of(clock.ceil(MonoClock::now() + shard_.options.finish_timeout));
+    finish_at_ = shard_.due(MonoClock::now() + shard_.options.finish_timeout);
   }
   MonoTime finish_at_;  // or a tick earlier
 };

@@ -16,10 +16,6 @@ class SessionHoldTest : public testing::Test {
   SessionHoldTest() { client_.log_in(); }
 
   Session& session() { return client_.session(); }
-  MonoTime due(MonoTime deadline) {
-    const TickClock& clock = shard_.context.clock;
-    return clock.begin_of(clock.ceil(deadline));
-  }
 
   FakeShard shard_;
   LoopbackClient client_{shard_};
@@ -40,9 +36,9 @@ TEST_F(SessionHoldTest, ReleasedSessionHasTheTimeThatItHadLeft) {
   session().release(login + 1h);
   const MonoTime deadline = login + 1h + 20s;
   EXPECT_EQ(session().fsm().deadline(), deadline);
-  shard_.reach(due(deadline) - 1s);
+  shard_.reach(shard_.due(deadline) - 1s);
   EXPECT_TRUE(shard_.ends.empty());
-  shard_.reach(due(deadline));
+  shard_.reach(shard_.due(deadline));
   ASSERT_EQ(shard_.ends.size(), 1U);
   EXPECT_EQ(shard_.ends[0].reason, CloseReason::kTimeout);
   EXPECT_EQ(shard_.ends[0].deadline, deadline);

@@ -135,10 +135,9 @@ TEST_F(SessionUnreportedEndTest, OfALogoutIsToldAndTheClientIsAnswered) {
 }
 
 TEST_F(SessionUnreportedEndTest, OfASilentSessionIsToldAndItsSocketIsClosedAtOnce) {
-  const TickClock& clock = shard_.context.clock;
   {
     const support::FailingAllocations short_of_memory(0);
-    shard_.reach(clock.begin_of(clock.ceil(client_.session().fsm().deadline())));
+    shard_.reach(shard_.due(client_.session().fsm().deadline()));
   }
   EXPECT_EQ(shard_.counters.sessions.value(), 0);
   EXPECT_EQ(client_.read_goaway().reason, proto::GoawayReason::kTimeout);
@@ -168,18 +167,17 @@ bool live_short_of_memory(const Bytes& last, std::uint64_t successes, std::uint6
   client.send(login_frame("u") + message_frame(1, 1'000) + times(3'000, from_hex("02 00 00 00")) +
               last);
   client.wait_until_arrived();
-  const TickClock& clock = shard.context.clock;
   bool has_failed_any = false;
   {
     const support::FailingAllocations short_of_memory(successes, failures);
     while (shard.run_ready() != 0) {  // a login is decided behind the last handler
     }
-    shard.reach(clock.begin_of(clock.ceil(MonoClock::now() + shard.options.write_timeout)));
-    shard.reach(clock.begin_of(clock.ceil(MonoClock::now() + std::chrono::minutes{1})));
+    shard.reach(shard.due(MonoClock::now() + shard.options.write_timeout));
+    shard.reach(shard.due(MonoClock::now() + std::chrono::minutes{1}));
     has_failed_any = short_of_memory.has_failed_any();
   }
   for (int i = 0; i < 3; ++i) {
-    shard.reach(clock.begin_of(shard.wheel.now() + 1));
+    shard.reach(shard.context.clock.begin_of(shard.wheel.now() + 1));
     shard.dismiss_all();
     shard.run_ready();
   }

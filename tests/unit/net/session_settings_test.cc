@@ -27,10 +27,6 @@ class SessionSettingsTest : public testing::Test {
     return settings;
   }
   MonoTime deadline() { return client_.session().fsm().deadline(); }
-  MonoTime due(MonoTime deadline) {
-    const TickClock& clock = shard_.context.clock;
-    return clock.begin_of(clock.ceil(deadline));
-  }
 
   FakeShard shard_;
   LoopbackClient client_{shard_};
@@ -68,9 +64,9 @@ TEST_F(SessionSettingsTest, LongerTimeoutHoldsFromTheLastPacket) {
   const MonoTime old_deadline = deadline();
   change_default_timeout(60s);
   EXPECT_EQ(deadline(), old_deadline + 30s);
-  shard_.reach(due(old_deadline));
+  shard_.reach(shard_.due(old_deadline));
   EXPECT_TRUE(shard_.ends.empty());
-  shard_.reach(due(old_deadline + 30s));
+  shard_.reach(shard_.due(old_deadline + 30s));
   EXPECT_EQ(shard_.ends.size(), 1U);
 }
 
@@ -80,10 +76,10 @@ TEST_F(SessionSettingsTest, ShorterTimeoutHoldsFromTheChangeAndMovesTheHookEarli
   const MonoTime new_deadline = deadline();
   EXPECT_GE(new_deadline, before + 6s);
   EXPECT_LE(new_deadline, MonoClock::now() + 6s + 1ms);
-  shard_.reach(due(new_deadline) - 1ns);
+  shard_.reach(shard_.due(new_deadline) - 1ns);
   EXPECT_TRUE(shard_.ends.empty());
   const MonoTime last_packet = client_.session().fsm().last_packet();
-  shard_.reach(due(new_deadline));
+  shard_.reach(shard_.due(new_deadline));
   ASSERT_EQ(shard_.ends.size(), 1U);
   EXPECT_EQ(shard_.ends[0].deadline, new_deadline);
   EXPECT_EQ(shard_.ends[0].last_packet, last_packet);
