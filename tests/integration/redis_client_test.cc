@@ -14,6 +14,7 @@
 #include "daemon/base/log.h"
 #include "tests/support/eventually.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/run_until.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/test_certificates.h"
 
@@ -54,11 +55,7 @@ class RedisClientServerTest : public testing::Test {
 
   template <class Predicate>
   [[nodiscard]] bool run_until(Predicate predicate) {
-    const MonoTime give_up = MonoClock::now() + 60s;  // only a hang takes that long
-    while (!predicate()) {
-      if (io_.run_one_until(give_up) == 0) return false;
-    }
-    return true;
+    return test::run_until(io_, predicate);
   }
   [[nodiscard]] bool becomes_ready() {
     client().start();

@@ -15,6 +15,7 @@
 
 #include "daemon/base/time.h"
 #include "tests/support/eventually.h"
+#include "tests/support/run_until.h"
 
 namespace pulsewheel {
 namespace {
@@ -54,11 +55,7 @@ class HostResolverTest : public testing::Test {
     return [this](HostAddresses found) { found_ = std::move(found); };
   }
   [[nodiscard]] bool run_until_found() {
-    const MonoTime give_up = MonoClock::now() + 60s;  // only a hang takes that long
-    while (!found_) {
-      if (io_->run_one_until(give_up) == 0) return false;
-    }
-    return true;
+    return test::run_until(*io_, [this] { return found_.has_value(); });
   }
 
   const std::shared_ptr<Hanging> hanging_ = std::make_shared<Hanging>();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/run_until.h"
 #include "tests/unit/redis/fake_redis.h"
 
 namespace pulsewheel {
@@ -101,11 +102,7 @@ class MirrorLinkTest : public testing::Test {
 
   template <class Predicate>
   [[nodiscard]] bool run_until(Predicate predicate) {
-    const MonoTime give_up = MonoClock::now() + 60s;  // only a hang takes that long
-    while (!predicate()) {
-      if (io_.run_one_until(give_up) == 0) return false;
-    }
-    return true;
+    return test::run_until(io_, predicate);
   }
   void run_for(Duration time) {
     const MonoTime end = MonoClock::now() + time;

@@ -2,17 +2,12 @@
 
 #include <gmock/gmock.h>
 
-#include <map>
-#include <memory>
 #include <ostream>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <boost/asio/post.hpp>
-
 #include "tests/support/temporary_folder.h"
-#include "tests/unit/redis/fake_redis.h"
+#include "tests/unit/redis/redis_client_fixture.h"
 
 namespace pulsewheel {
 namespace {
@@ -24,82 +19,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using State = RedisClient::State;
 
-const RedisScript kFirst("return 1");
-const RedisScript kSecond("return 2");
-
-// A client and a fake server on one io_context, run by the test's thread.
-class RedisClientTest : public testing::Test {
- protected:
-  RedisClientTest() {
-    options_.connection.url =
-        RedisUrl::parse("redis://127.0.0.1:" + std::to_string(server_.port()));
-    options_.connection.connect_timeout = 20s;
-    options_.connection.command_timeout = 20s;
-    options_.backoff = {.first = 1ms, .cap = 2ms};
-    options_.on_down = [this](const RedisDown& down) { downs_.push_back(down); };
-  }
-
-  // The first call makes it: set options_ before.
-  RedisClient& client() {
-    if (!client_) client_ = std::make_unique<RedisClient>(io_, options_);
-    return *client_;
-  }
-
-  template <class Predicate>
-  [[nodiscard]] bool run_until(Predicate predicate) {
-    const MonoTime give_up = MonoClock::now() + 60s;  // only a hang takes that long
-    while (!predicate()) {
-      if (io_.run_one_until(give_up) == 0) return false;
-    }
-    return true;
-  }
-
-  void connect() {
-    client().start();
-    ASSERT_TRUE(run_until([this] { return client().state() == State::kReady; }));
-  }
-
-  // Submits, and expects to be accepted. The outcome goes to outcomes_.
-  void submit(const std::vector<std::string>& words) {
-    const std::vector<std::string_view> views(words.begin(), words.end());
-    ASSERT_FALSE(client().submit(views, outcome_of(words[0])));
-  }
-  void eval(const RedisScript& script, const std::string& name) {
-    const std::vector<std::string_view> keys{"key"};
-    const std::vector<std::string_view> args{name};
-    ASSERT_FALSE(client().eval(script, keys, args, outcome_of(name)));
-  }
-  RedisCallback outcome_of(std::string name) {
-    return [this, name = std::move(name)](std::error_code ec, const RedisReply& reply) {
-      outcomes_.push_back(name + ": " + (ec ? ec.message() : reply.text));
-    };
-  }
-  [[nodiscard]] bool wait_for_outcomes(std::size_t count) {
-    return run_until([&] { return outcomes_.size() >= count; });
-  }
-  [[nodiscard]] bool wait_for_downs(std::size_t count) {
-    return run_until([&] { return downs_.size() >= count; });
-  }
-
-  // Answers payload commands by their first word; silence for those without an entry.
-  void answer_with(std::map<std::string, std::string> answers) {
-    server_.answer = [answers = std::move(answers)](const FakeRedis::Command& command) {
-      const auto found = answers.find(command[0]);
-      return found != answers.end() ? found->second : FakeRedis::usual_answer(command);
-    };
-  }
-
-  boost::asio::io_context io_{1};
-  FakeRedis server_{io_};
-  RedisClient::Options options_;
-  std::vector<std::string> outcomes_;
-  std::vector<RedisDown> downs_;
-  std::unique_ptr<RedisClient> client_;
-};
-
-std::string failure(const char* name, RedisErrc error) {
-  return std::string(name) + ": " + facts_of(error).text;
-}
+class RedisClientTest : public RedisClientFixture {};
 
 TEST_F(RedisClientTest, IntroducesItselfAndIsReady) {
   options_.connection.secret.user = "alice";
@@ -482,126 +402,6 @@ TEST_F(RedisClientTest, RetriesAtOnceWhenTold) {
   client().retry_now();  // nothing to do
   EXPECT_EQ(client().state(), State::kReady);
   EXPECT_EQ(server_.connections, 2u);
-}
-
-// The answers to script calls, with a cache that a test fills and empties.
-class RedisClientScriptTest : public RedisClientTest {
- protected:
-  RedisClientScriptTest() {
-    server_.answer = [this](const FakeRedis::Command& command) {
-      if (command[0] == "EVALSHA") {
-        if (!cached_) return "-NOSCRIPT No matching script.\r\n"s;
-        return "+hash\r\n"s;
-      }
-      if (command[0] == "EVAL") {
-        cached_ = !forgets_;
-        return "+source\r\n"s;
-      }
-      return FakeRedis::usual_answer(command);
-    };
-  }
-
-  // "EVALSHA a": the script calls that came, with their argument.
-  [[nodiscard]] std::vector<std::string> calls() const {
-    std::vector<std::string> all;
-    for (const auto& command : server_.payload())
-      all.push_back(command[0] + " " + command.back());
-    return all;
-  }
-
-  bool cached_ = false;
-  bool forgets_ = false;
-};
-
-TEST_F(RedisClientScriptTest, CallsByHashAndFallsBackToTheSource) {
-  connect();
-  eval(kFirst, "a");
-  ASSERT_TRUE(wait_for_outcomes(1));
-  eval(kFirst, "b");
-  ASSERT_TRUE(wait_for_outcomes(2));
-  EXPECT_THAT(outcomes_, ElementsAre("a: source", "b: hash"));
-  EXPECT_THAT(server_.payload(),
-              ElementsAre(ElementsAre("EVALSHA", kFirst.sha1(), "1", "key", "a"),
-                          ElementsAre("EVAL", "return 1", "1", "key", "a"),
-                          ElementsAre("EVALSHA", kFirst.sha1(), "1", "key", "b")));
-  EXPECT_EQ(client().counters().scripts_resent.value(), 1u);
-  EXPECT_EQ(client().counters().of(ReplyError::kNoScript).value(), 0u) << "it is no trouble";
-  EXPECT_EQ(client().counters().commands_in_flight.value(), 0);
-  EXPECT_EQ(client().counters().bytes_in_flight.value(), 0);
-}
-
-TEST_F(RedisClientScriptTest, KeepsTheOrderWhileScriptsAreSentAgain) {
-  connect();
-  eval(kFirst, "a");
-  eval(kSecond, "b");
-  eval(kFirst, "c");
-  // Submitted when the first NOSCRIPT is known and those of b and c are not read yet.
-  ASSERT_TRUE(run_until([&] { return client().counters().scripts_resent.value() > 0; }));
-  eval(kFirst, "d");
-  ASSERT_TRUE(wait_for_outcomes(4));
-  EXPECT_THAT(outcomes_, ElementsAre("a: source", "b: source", "c: source", "d: hash"));
-  EXPECT_THAT(calls(), ElementsAre("EVALSHA a", "EVALSHA b", "EVALSHA c", "EVAL a", "EVAL b",
-                                   "EVAL c", "EVALSHA d"));
-}
-
-TEST_F(RedisClientScriptTest, HoldsWhatIsSubmittedBetweenTwoForgottenScripts) {
-  server_.answer = FakeRedis::usual_answer;
-  connect();
-  eval(kFirst, "a");
-  eval(kFirst, "b");
-  ASSERT_TRUE(run_until([&] { return server_.payload().size() == 2; }));
-  server_.say("-NOSCRIPT x\r\n");
-  ASSERT_TRUE(run_until([&] { return client().counters().scripts_resent.value() == 1; }));
-  submit({"GET", "c"});
-  eval(kFirst, "d");
-  EXPECT_EQ(client().counters().commands_in_flight.value(), 4);
-  server_.say("-NOSCRIPT x\r\n");
-  ASSERT_TRUE(run_until([&] { return server_.payload().size() == 6; }));
-  EXPECT_THAT(calls(),
-              ElementsAre("EVALSHA a", "EVALSHA b", "EVAL a", "EVAL b", "GET c", "EVALSHA d"));
-  server_.say("+1\r\n+2\r\n+3\r\n+4\r\n");
-  ASSERT_TRUE(wait_for_outcomes(4));
-  EXPECT_THAT(outcomes_, ElementsAre("a: 1", "b: 2", "GET: 3", "d: 4"));
-}
-
-TEST_F(RedisClientScriptTest, SendsAScriptAgainOnceOnly) {
-  server_.answer = [](const FakeRedis::Command& command) {
-    return command[0].starts_with("EVAL") ? "-NOSCRIPT x\r\n"s : FakeRedis::usual_answer(command);
-  };
-  connect();
-  eval(kFirst, "a");
-  ASSERT_TRUE(wait_for_outcomes(1));
-  EXPECT_THAT(outcomes_, ElementsAre("a: NOSCRIPT x"));
-  EXPECT_THAT(calls(), ElementsAre("EVALSHA a", "EVAL a"));
-  EXPECT_EQ(client().counters().of(ReplyError::kNoScript).value(), 1u);
-}
-
-TEST_F(RedisClientScriptTest, FailsHeldCommandsWithTheConnection) {
-  server_.answer = FakeRedis::usual_answer;
-  connect();
-  eval(kFirst, "a");
-  eval(kFirst, "b");
-  ASSERT_TRUE(run_until([&] { return server_.payload().size() == 2; }));
-  server_.say("-NOSCRIPT x\r\n");
-  ASSERT_TRUE(run_until([&] { return client().counters().scripts_resent.value() == 1; }));
-  submit({"GET"});
-  server_.hang_up();
-  ASSERT_TRUE(wait_for_downs(1));
-  EXPECT_THAT(outcomes_, ElementsAre(failure("a", RedisErrc::kClosedByServer),
-                                     failure("b", RedisErrc::kClosedByServer),
-                                     failure("GET", RedisErrc::kClosedByServer)));
-  EXPECT_EQ(client().counters().bytes_in_flight.value(), 0);
-}
-
-TEST_F(RedisClientScriptTest, TimesAForgottenScriptFromItsFirstSubmission) {
-  options_.connection.command_timeout = 50ms;
-  server_.answer = [](const FakeRedis::Command& command) {
-    return command[0] == "EVALSHA" ? "-NOSCRIPT x\r\n"s : FakeRedis::usual_answer(command);
-  };
-  connect();
-  eval(kFirst, "a");
-  ASSERT_TRUE(wait_for_downs(1));
-  EXPECT_THAT(outcomes_, ElementsAre(failure("a", RedisErrc::kTimeout)));
 }
 
 TEST_F(RedisClientTest, StartsWithShortDelaysAgainOnlyAfterAStableConnection) {
