@@ -35,8 +35,10 @@ TEST(QueryStringTest, TellsMissingFromEmpty) {
 }
 
 TEST(QueryStringTest, RefusesWhatItDoesNotKnowAndNamesWhatItKnows) {
-  EXPECT_THAT(query_refusal("curser=1"), HasSubstr("no parameter 'curser'; it knows: cursor, limit"));
-  EXPECT_THAT(query_refusal(std::string(1'000, 'x')), HasSubstr("'" + std::string(40, 'x') + "...';"));
+  EXPECT_THAT(query_refusal("curser=1"),
+              HasSubstr("no parameter 'curser'; it knows: cursor, limit"));
+  EXPECT_THAT(query_refusal(std::string(1'000, 'x')),
+              HasSubstr("'" + std::string(40, 'x') + "...';"));
   EXPECT_THAT(query_refusal("=1"), HasSubstr("it knows: cursor, limit"));
   EXPECT_THAT(query_refusal("cursor=1&cursor=2"), HasSubstr("cursor is there twice"));
   EXPECT_THAT(query_refusal("cursor=%zz"), HasSubstr("cursor is not percent-encoded"));
