@@ -11,7 +11,7 @@
 
 #include "daemon/core/presence_registry.h"
 
-namespace pulsewheel::testing {
+namespace pulsewheel::test {
 
 /// uid -> sessions, in maps and vectors. Shares no code with the registry and knows no wheel: it is
 /// told which users the registry took offline, and says whether that was right.
@@ -229,4 +229,4 @@ class PresenceModel {
   std::deque<std::string> offline_order_;  // the oldest first
 };
 
-}  // namespace pulsewheel::testing
+}  // namespace pulsewheel::test

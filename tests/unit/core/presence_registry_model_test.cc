@@ -17,7 +17,7 @@ namespace pulsewheel {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::PresenceModel;
+using test::PresenceModel;
 
 constexpr milliseconds kTick{100};
 constexpr std::uint64_t kStepsDefault = 1'000'000;  // of all variants together
