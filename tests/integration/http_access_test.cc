@@ -18,6 +18,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+using Json = nlohmann::json;
+
 constexpr const char* kToken = "correct-horse-battery-staple";
 
 Daemon::HttpAccess access_with(const std::string& token) {
@@ -66,7 +68,6 @@ TEST_F(HttpAccessTest, AReloadReadsTheTokenAgain) {
 TEST_F(HttpAccessTest, AReloadSaysThatTheTokenIsAnotherOne) {
   Daemon daemon({.config = config()});
   daemon.set_http_access(access_with(kToken));
-  using Json = nlohmann::json;
   EXPECT_EQ(Json::parse(daemon.post("/v1/reload").body).at("changed"), Json::array());
   write_file(token_, "another-horse-battery-staple");
   EXPECT_EQ(Json::parse(daemon.post("/v1/reload").body).at("changed"),
