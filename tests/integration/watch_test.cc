@@ -37,11 +37,14 @@ class WatchTest : public ::testing::Test {
     watcher_.emplace(words, folder_ / "printed");
     EXPECT_TRUE(eventually([this] { return daemon_->metric("pulsewheel_http_streams ") == 1; }));
   }
+  /// Until both edges have their numbers: those of two users on two shards have no order.
   void come_and_go(const std::string& uid) {
+    const std::size_t edges_before = daemon_->edges().size();
     Client client(daemon_->port());
     client.login(uid);
     client.send_logout();
     client.expect(proto::FrameType::kLogoutAck);
+    EXPECT_EQ(daemon_->wait_for_edges(edges_before + 2).size(), edges_before + 2);
   }
   /// What the watcher has printed by now, without the times, which are in front.
   [[nodiscard]] Lines printed() const {
