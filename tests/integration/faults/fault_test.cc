@@ -17,8 +17,11 @@
 namespace pulsewheel::test {
 
 std::vector<std::string> fault_sets(std::vector<std::string> more) {
-  std::vector<std::string> sets{"presence.timeout=4s", "presence.tick=50ms",
-                                "server.max_connections=6000", "server.fd_tables=shared",
+  std::vector<std::string> sets{"presence.timeout=" + std::to_string(kTimeout.count()) + "s",
+                                "presence.timeout_min=1s",
+                                "presence.tick=50ms",
+                                "server.max_connections=6000",
+                                "server.fd_tables=shared",
                                 "server.login_timeout=60s"};
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;

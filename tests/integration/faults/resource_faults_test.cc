@@ -131,7 +131,8 @@ TEST(DescriptorShortageBelowUseFault, ALimitBelowWhatIsOpenHarmsNobodyAndAReload
   const std::string config =
       "server.max_connections = 1000\nserver.fd_tables = \"shared\"\nserver.shards = 2\n"
       "presence.tick = \"50ms\"\npresence.timeout_min = \"1s\"\n";
-  const Daemon daemon({.config = config + "presence.timeout = \"4s\"\n"});
+  const Daemon daemon(
+      {.config = config + "presence.timeout = \"" + std::to_string(kTimeout.count()) + "s\"\n"});
   Swarm users(daemon.port());
   ASSERT_TRUE(users.add_users("user", kUsers));
   limit_running(daemon.pid(), RLIMIT_NOFILE, 256);

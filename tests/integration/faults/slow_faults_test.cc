@@ -25,13 +25,8 @@ using std::chrono::seconds;
 /// As promised: the decision falls in [T, T + d], and is measured at most this much later.
 constexpr double kLatenessMax = 0.050 + 0.050;
 
-/// Of the tests that ask for no other: nothing else runs beside them, so that it can be short.
-constexpr seconds kShortTimeout{2};
-
 std::vector<std::string> slow_sets(std::vector<std::string> more = {}) {
-  std::vector<std::string> sets =
-      fault_sets({"presence.timeout=" + std::to_string(kShortTimeout.count()) + "s",
-                  "server.max_connections=14000"});
+  std::vector<std::string> sets = fault_sets({"server.max_connections=14000"});
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
 }
@@ -45,7 +40,7 @@ void expect_on_time(const Daemon& daemon) {
 
 /// The same, and each offline edge says so of itself.
 void expect_each_on_time(const Daemon& daemon) {
-  constexpr double kSilence = std::chrono::duration<double>(kShortTimeout).count();
+  constexpr double kSilence = std::chrono::duration<double>(kTimeout).count();
   for (const auto& edge : daemon.edges()) {
     if (edge.at("kind") == "online") continue;
     EXPECT_GE(silence_of(edge), kSilence);

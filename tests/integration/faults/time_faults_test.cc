@@ -79,8 +79,7 @@ TEST(StallFault, NobodyWhoKeptSendingIsOfflineAndTheSilentAreOnce) {
   constexpr std::size_t kTalking = 300;
   constexpr std::size_t kSilent = 30;
   // A tick of a second: no other delay than the stall below is as long, and counts as one.
-  const Daemon daemon({.sets = fault_sets({"server.shards=1", "presence.tick=1s",
-                                           "presence.timeout_min=1s", "presence.timeout=2s"})});
+  const Daemon daemon({.sets = fault_sets({"server.shards=1", "presence.tick=1s"})});
   Swarm talking(daemon.port());
   ASSERT_TRUE(talking.add_users("talking", kTalking));
   Swarm silent(daemon.port());
