@@ -119,6 +119,9 @@ def try_service(tree, machine):
     check("systemd has started the service, with the boot", service.is_active(), service.log())
     check("it says what it does", service.property("StatusText").startswith("serving: "),
           service.property("StatusText"))
+    code, said = machine.ask("systemd-analyze", "verify", "--man=no", SERVICE, SOCKET)
+    check("systemd-analyze verify has nothing to say of the installed units",
+          code == 0 and not said.strip(), said)
     pid = service.property("MainPID")
     status = machine.run("cat", f"/proc/{pid}/status")
     check("the daemon runs as its user, without a capability, behind a filter of system calls",
