@@ -141,24 +141,27 @@ void Judge::add_logout(const User& user, Window& window) const noexcept {
   window.by_silence = false;
 }
 
-void Judge::note_gap(std::uint32_t user, MonoTime before) noexcept {
+void Judge::note_gap(std::uint32_t user, MonoTime before) {
   const Window window = window_of(user);
   if (!window.due || before < window.low) return;
   User& record = users_[user];
-  settle_gap(record, before);
+  settle_gap(user, before);
   record.gap = window;
   record.gap_end = before;
   record.gap_open = true;
   record.has_ended = false;  // the logout, if there was one, is what the gap is about
 }
 
-void Judge::settle_gap(User& user, MonoTime now) noexcept {
-  if (user.gap_open && user.online) {
+void Judge::settle_gap(std::uint32_t user, MonoTime now) {
+  User& record = users_[user];
+  if (record.gap_open && record.online) {
     // Within the allowance the packet may have come just in time; beyond it, an edge was owed.
-    const MonoTime missed = missed_after(user.gap);
-    if ((user.gap.certain ? now : user.gap_end) > missed) ++verdict_.missed_offline;
+    const MonoTime missed = missed_after(record.gap);
+    if ((record.gap.certain ? now : record.gap_end) > missed) {
+      find(&Verdict::missed_offline, "a missed offline, settled by what came next", user, now);
+    }
   }
-  user.gap_open = false;
+  record.gap_open = false;
 }
 
 void Judge::login_sent(std::uint32_t session, Stamp stamp) {
@@ -240,7 +243,7 @@ void Judge::lost(std::uint32_t session) noexcept {
   sessions_[session].line = Line::kLost;
 }
 
-void Judge::end_session(std::uint32_t session, Stamp stamp, bool by_close) noexcept {
+void Judge::end_session(std::uint32_t session, Stamp stamp, bool by_close) {
   if (sessions_[session].state == State::kNone) return;
   const std::uint32_t user = user_of(session);
   note_gap(user, stamp.before);
@@ -261,7 +264,7 @@ void Judge::edge(std::uint32_t user, const ObservedEdge& edge) {
   users_[user].last_edge = edge.at;
   if (edge.kind == ObservedEdge::Kind::kOnline) {
     ++verdict_.online_edges;
-    on_online(users_[user], edge);
+    on_online(user, edge);
     return;
   }
   ++verdict_.offline_edges;
@@ -272,31 +275,34 @@ void Judge::edge(std::uint32_t user, const ObservedEdge& edge) {
   }
 }
 
-void Judge::on_excused(std::uint32_t user, const ObservedEdge& edge) noexcept {
+void Judge::on_excused(std::uint32_t user, const ObservedEdge& edge) {
   User& record = users_[user];
   if (edge.reason == Reason::kKicked) ++verdict_.kicked_edges;
   if (edge.reason == Reason::kKicked && rules_.kicks_are_ours && !record.kicked) {
-    ++verdict_.wrong_reasons;
+    find(&Verdict::wrong_reasons, "kicked by nobody", user, edge.at);
   }
   record.online = record.gap_open = record.has_ended = record.kicked = false;
   end_sessions_logged_in_before(user, edge.at);
 }
 
-void Judge::on_online(User& user, const ObservedEdge& edge) noexcept {
-  if (user.uncertain && user.has_login && edge.at >= user.login_before) {
-    user.uncertain = false;
-    if (user.online) ++verdict_.repeated_edges;
-    user.online = true;
+void Judge::on_online(std::uint32_t user, const ObservedEdge& edge) {
+  User& record = users_[user];
+  if (record.uncertain && record.has_login && edge.at >= record.login_before) {
+    record.uncertain = false;
+    if (record.online) ++verdict_.repeated_edges;
+    record.online = true;
     return;
   }
-  if (user.online || !user.has_login || edge.at < user.login_before) {
-    ++verdict_.duplicate_edges;
+  if (record.online || !record.has_login || edge.at < record.login_before) {
+    find(&Verdict::duplicate_edges, "an online edge without a cause", user, edge.at);
     return;
   }
-  if (edge.reason != Reason::kLogin) ++verdict_.wrong_reasons;
-  user.online = true;
+  if (edge.reason != Reason::kLogin) {
+    find(&Verdict::wrong_reasons, "an online edge with another reason than login", user, edge.at);
+  }
+  record.online = true;
   // The user starts a new life, so what was due before the packets of this one is settled.
-  if (user.gap_open && edge.at >= user.gap_end) user.gap_open = false;
+  if (record.gap_open && edge.at >= record.gap_end) record.gap_open = false;
 }
 
 void Judge::on_offline(std::uint32_t user, const ObservedEdge& edge) {
@@ -312,25 +318,25 @@ void Judge::on_offline(std::uint32_t user, const ObservedEdge& edge) {
   }
   if (!record.online) {
     if (!record.accepted) {
-      ++verdict_.duplicate_edges;
+      find(&Verdict::duplicate_edges, "an offline edge of one who was not online", user, at);
       return;
     }
-    ++verdict_.missing_online;
+    find(&Verdict::missing_online, "no online edge before an offline one", user, at);
   }
   const bool too_early = !window.due || at < window.low;
   const bool explained = (window.reasons & bit(edge.reason)) != 0;
   if (record.gap_open && at >= record.gap.low && (too_early || !explained)) {
     // Caused by the silence before the last packets, however late it was read.
-    settle_with(record.gap, edge);
+    settle_with(user, record.gap, edge);
     record.gap_open = record.online = false;
     end_sessions_logged_in_before(user, record.gap.low);
     return;
   }
   if (too_early) {
-    ++verdict_.false_offline;
+    find(&Verdict::false_offline, "a false offline", user, at);
   } else {
-    settle_gap(record, at);
-    settle_with(window, edge);
+    settle_gap(user, at);
+    settle_with(user, window, edge);
   }
   record.online = record.gap_open = record.has_ended = false;
   end_sessions_logged_in_before(user, at);
@@ -357,8 +363,10 @@ void Judge::end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) no
   }
 }
 
-void Judge::settle_with(const Window& window, const ObservedEdge& edge) {
-  if ((window.reasons & bit(edge.reason)) == 0) ++verdict_.wrong_reasons;
+void Judge::settle_with(std::uint32_t user, const Window& window, const ObservedEdge& edge) {
+  if ((window.reasons & bit(edge.reason)) == 0) {
+    find(&Verdict::wrong_reasons, "an offline edge with a wrong reason", user, edge.at);
+  }
   const Due due = due_of(window.base, window.stalled);
   // The packet reached the daemon at some moment between its two stamps. An edge that is in time
   // by the first and early by the second is neither late nor early.
@@ -367,9 +375,9 @@ void Judge::settle_with(const Window& window, const ObservedEdge& edge) {
     (due.stalled ? verdict_.lateness_after_stall : verdict_.lateness).add(lateness);
   }
   if (lateness > due.in_time + rules_.grace) {
-    ++verdict_.missed_offline;
+    find(&Verdict::missed_offline, "an offline edge so late that it was missed", user, edge.at);
   } else if (lateness > due.in_time) {
-    ++verdict_.late_offline;
+    find(&Verdict::late_offline, "a late offline", user, edge.at);
   }
 }
 
@@ -379,18 +387,22 @@ Verdict Judge::finish(MonoTime end) {
   return verdict_;
 }
 
-void Judge::finish_user(std::uint32_t user, MonoTime end) noexcept {
+void Judge::finish_user(std::uint32_t user, MonoTime end) {
   User& record = users_[user];
   if (record.uncertain) return;
   if (!record.online) {
     Window login;
     login.base = record.accepted_at;
-    if (record.accepted && missed_after(login) <= end) ++verdict_.missing_online;
+    if (record.accepted && missed_after(login) <= end) {
+      find(&Verdict::missing_online, "no online edge", user, end);
+    }
     return;
   }
-  settle_gap(record, end);
+  settle_gap(user, end);
   const Window window = window_of(user);
-  if (window.due && missed_after(window) <= end) ++verdict_.missed_offline;
+  if (window.due && missed_after(window) <= end) {
+    find(&Verdict::missed_offline, "a missed offline", user, end);
+  }
 }
 
 }  // namespace pulsewheel::sim

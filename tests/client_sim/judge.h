@@ -2,8 +2,10 @@
 // Pure: told the time, no clock, no sockets, no daemon code.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "daemon/base/time.h"
@@ -92,6 +94,12 @@ struct Verdict {
   void merge(const Verdict& other);
 };
 
+/// A broken promise, for whoever has to look into it.
+struct Finding {
+  std::uint32_t user = 0;
+  std::string text;  // what was broken, and all that is known of the user, times before that moment
+};
+
 /// Judges the users of one worker. Not thread-safe: confined to the worker's thread.
 ///
 /// Sessions are numbered 0 to users * sessions_per_user - 1; session s belongs to user
@@ -136,7 +144,9 @@ class Judge {
   /// The connection ended by the daemon or the network.
   void lost(std::uint32_t session) noexcept;
   /// A takeover was not told as it must be.
-  void takeover_untold() noexcept { ++verdict_.untold_takeovers; }
+  void takeover_untold(std::uint32_t session, MonoTime at) {
+    find(&Verdict::untold_takeovers, "a takeover untold", user_of(session), at);
+  }
 
   /// The simulator is about to kick `user`. Until the edge was seen, or the kick failed, none of
   /// the user's sessions may log in.
@@ -169,6 +179,8 @@ class Judge {
 
   /// What was found so far: never grows smaller.
   [[nodiscard]] const Verdict& verdict() const noexcept { return verdict_; }
+  /// What was found since the last call, of the first few of a run.
+  [[nodiscard]] std::vector<Finding> take_findings();
 
  private:
   enum class State : std::uint8_t {
@@ -180,6 +192,9 @@ class Judge {
 
   /// Where a session's connection is, for the reason of the edge that the session causes.
   enum class Line : std::uint8_t { kOpen, kClosed, kLost };
+
+  /// Of one run: what is broken again and again says no more.
+  static constexpr std::size_t kFindingsMax = 10;
 
   /// A set of Reasons, one bit each.
   using Reasons = std::uint8_t;
@@ -253,15 +268,18 @@ class Judge {
   [[nodiscard]] RecordedUser recorded(std::uint32_t user, MonoTime now) const noexcept;
 
   [[nodiscard]] bool becomes_uncertain(std::uint32_t user, const DaemonRestart& restart) noexcept;
-  void note_gap(std::uint32_t user, MonoTime before) noexcept;
-  void settle_gap(User& user, MonoTime now) noexcept;
-  void end_session(std::uint32_t session, Stamp stamp, bool by_close) noexcept;
+  void find(std::uint64_t Verdict::*kind, const char* name, std::uint32_t user, MonoTime at);
+  [[nodiscard]] std::string known_of(std::uint32_t user, MonoTime at) const;
+
+  void note_gap(std::uint32_t user, MonoTime before);
+  void settle_gap(std::uint32_t user, MonoTime now);
+  void end_session(std::uint32_t session, Stamp stamp, bool by_close);
   void end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) noexcept;
-  void on_online(User& user, const ObservedEdge& edge) noexcept;
+  void on_online(std::uint32_t user, const ObservedEdge& edge);
   void on_offline(std::uint32_t user, const ObservedEdge& edge);
-  void on_excused(std::uint32_t user, const ObservedEdge& edge) noexcept;
-  void settle_with(const Window& window, const ObservedEdge& edge);
-  void finish_user(std::uint32_t user, MonoTime end) noexcept;
+  void on_excused(std::uint32_t user, const ObservedEdge& edge);
+  void settle_with(std::uint32_t user, const Window& window, const ObservedEdge& edge);
+  void finish_user(std::uint32_t user, MonoTime end);
 
   JudgeRules rules_;
   std::uint32_t sessions_per_user_;
@@ -270,6 +288,8 @@ class Judge {
   std::vector<Stall> stalls_;  // in order
   bool logins_doubted_ = false;
   Verdict verdict_;
+  std::vector<Finding> findings_;
+  std::size_t findings_left_ = kFindingsMax;
 };
 
 }  // namespace pulsewheel::sim

@@ -67,6 +67,7 @@ void Worker::run() {
     take_edges();
     follow_phase(now);
     keep_appointments(now);
+    tell_findings();
     if (const auto question = desk_.question()) {
       desk_.answer(*question, judge_.record(MonoClock::now()));
     }
@@ -74,6 +75,7 @@ void Worker::run() {
   follow_control(MonoClock::now());
   take_edges();
   verdict_ = judge_.finish(control_.phase_began());
+  tell_findings();
   publish_verdict();
   for (const Client& client : clients_) {
     const auto& limit = setup_.options->back_within;
@@ -180,6 +182,15 @@ void Worker::publish_verdict() noexcept {
   stats_.online.set(online - offline);
   stats_.offline_edges.set(offline);
   stats_.violations.set(static_cast<std::int64_t>(found.violations()));
+}
+
+void Worker::tell_findings() {
+  for (const Finding& finding : judge_.take_findings()) {
+    UidNames::Buffer uid;
+    control_.note_trouble(
+        std::string(setup_.names->write(user_of(finding.user * setup_.options->devices), uid)) +
+        ": " + finding.text);
+  }
 }
 
 void Worker::keep_appointments(MonoTime now) {

@@ -142,6 +142,7 @@ class Worker {
   void take_edges();
   void keep_appointments(MonoTime now);
   void publish_verdict() noexcept;
+  void tell_findings();
 
   // Phases.
   void continue_ramp(MonoTime now);

@@ -258,7 +258,7 @@ void Worker::on_login_ack(std::uint32_t index, const proto::LoginAck& ack) {
     // A frozen daemon may find the old session run out when it reads the LOGIN.
     if (now >= client.superseded_until) client.takeover_doubted = true;
     if (ack.status != proto::LoginStatus::kTookOver && !client.takeover_doubted) {
-      judge_.takeover_untold();
+      judge_.takeover_untold(index, now);
     }
     calendar_.add(now + allowance(),
                   {index, client.superseded_generation, Action::kTakeoverDeadline});
@@ -390,7 +390,10 @@ void Worker::on_superseded_bytes(Superseded& old, std::span<const std::byte> byt
 void Worker::end_superseded(std::uint64_t key, bool untold) {
   const auto found = superseded_.find(key);
   if (found == superseded_.end()) return;
-  if (untold && !clients_[found->second.index].takeover_doubted) judge_.takeover_untold();
+  const std::uint32_t index = found->second.index;
+  if (untold && !clients_[index].takeover_doubted) {
+    judge_.takeover_untold(index, MonoClock::now());
+  }
   close_connection(found->second.descriptor, /*abruptly=*/true);
   superseded_.erase(found);
   stats_.connected.add(-1);

@@ -6,6 +6,8 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -57,7 +59,7 @@ class Soak {
   /// Waits until nothing is left of anybody, and, with a base line, until nothing has grown.
   Footprint wait_until_quiet(const Footprint* base);
   void turn();
-  void show(const Cycle& cycle, const FaultDriver* driver, Duration length);
+  void show(Cycle& cycle, const FaultDriver* driver, Duration length);
   [[nodiscard]] int conclude();
 
   const SoakOptions& options_;
@@ -69,6 +71,7 @@ class Soak {
   std::uint64_t cycles_ = 0;
   MonoTime cycle_began_;
   MonoTime shown_at_;
+  std::set<std::string> told_;  // troubles that were shown as they came
 };
 
 Soak::Soak(const SoakOptions& options) : options_(options) {
@@ -225,7 +228,7 @@ void Soak::turn() {
   if (!daemon_->running(why)) throw Stopped("the daemon " + why);
 }
 
-void Soak::show(const Cycle& cycle, const FaultDriver* driver, Duration length) {
+void Soak::show(Cycle& cycle, const FaultDriver* driver, Duration length) {
   const MonoTime now = MonoClock::now();
   if (now < shown_at_ + kProgressInterval) return;
   shown_at_ = now;
@@ -244,6 +247,9 @@ void Soak::show(const Cycle& cycle, const FaultDriver* driver, Duration length) 
                static_cast<unsigned long long>(faults),
                usage ? static_cast<double>(usage->rss_bytes) / 1e6 : 0,
                static_cast<long long>(totals.progress.violations));
+  for (const auto& [text, count] : cycle.control().troubles()) {
+    if (told_.insert(text).second) std::fprintf(stderr, "soak: %s\n", text.c_str());
+  }
 }
 
 int Soak::conclude() {

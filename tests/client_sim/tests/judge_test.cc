@@ -1,4 +1,6 @@
 // What a Judge makes of edges that come early, late, twice or not at all.
+#include <gmock/gmock.h>
+
 #include "tests/client_sim/tests/judge_fixture.h"
 
 namespace pulsewheel::sim {
@@ -351,6 +353,27 @@ TEST(VerdictTest, MergeAddsEverything) {
   EXPECT_EQ(b.online_edges + b.offline_edges, 20U);
   EXPECT_EQ(b.lateness.count(), 2U);
   EXPECT_EQ(b.lateness_after_stall.count(), 2U);
+}
+
+TEST_F(JudgeTest, AFindingNamesTheUserAndWhatIsKnownOfTheSessions) {
+  log_in_and_see_online(0s, /*session=*/2);
+  keep_alive(10s, 2);
+  see(Kind::kOffline, 30s + 500ms, /*user=*/1);
+  const auto findings = judge.take_findings();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].user, 1U);
+  EXPECT_THAT(findings[0].text, testing::StartsWith("a false offline; was online; session 0 live"));
+  EXPECT_THAT(findings[0].text,
+              testing::HasSubstr("last packet 20.500 s before, timeout 30000 ms"));
+  EXPECT_THAT(judge.take_findings(), testing::IsEmpty());
+}
+
+TEST_F(JudgeTest, FindingsAreBoundedAndTheirNumberIsNot) {
+  constexpr std::uint64_t kMany = 1'000;
+  for (std::uint64_t i = 0; i < kMany; ++i)
+    see(Kind::kOnline, 1s);
+  EXPECT_EQ(judge.verdict().duplicate_edges, kMany);
+  EXPECT_LT(judge.take_findings().size(), 50U);
 }
 
 }  // namespace
