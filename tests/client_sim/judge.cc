@@ -143,11 +143,26 @@ void Judge::add_logout(const User& user, Window& window) const noexcept {
 
 void Judge::note_gap(std::uint32_t user, MonoTime before) {
   const Window window = window_of(user);
-  if (!window.due || before < window.low) return;
+  if (window.due && before >= window.low) open_gap(user, window, before);
+}
+
+/// A LOGIN in doubt may have lain unread up to its answer, and been no proof of life before.
+void Judge::note_gap_before_login(std::uint32_t session, MonoTime accepted) {
+  const std::uint32_t user = user_of(session);
+  const Session answered = sessions_[session];
+  if (users_[user].gap_open && users_[user].gap_end == answered.login_before) return;
+  sessions_[session].state = answered.was_live ? State::kLive : State::kNone;
+  sessions_[session].last = answered.certain;
+  const Window window = window_of(user);
+  sessions_[session] = answered;
+  if (window.due && accepted >= window.low) open_gap(user, window, answered.login_before);
+}
+
+void Judge::open_gap(std::uint32_t user, const Window& window, MonoTime end) {
+  settle_gap(user, end);
   User& record = users_[user];
-  settle_gap(user, before);
   record.gap = window;
-  record.gap_end = before;
+  record.gap_end = end;
   record.gap_open = true;
   record.has_ended = false;  // the logout, if there was one, is what the gap is about
 }
@@ -173,7 +188,7 @@ void Judge::login_sent(std::uint32_t session, Stamp stamp) {
     record.was_live = record.state != State::kNone;
   }
   record.last = stamp;
-  record.login_before = stamp.before;
+  record.login_before = record.login_after = stamp.before;
   record.state = logins_doubted_ ? State::kDoubtful : State::kPending;
   record.line = Line::kOpen;
   record.awaited = true;
@@ -185,8 +200,11 @@ void Judge::login_sent(std::uint32_t session, Stamp stamp) {
 
 void Judge::login_accepted(std::uint32_t session, MonoTime at, Duration timeout) {
   Session& record = sessions_[session];
-  // In doubt is when the daemon read the LOGIN, too: at the latest when it answered.
-  if (record.state == State::kDoubtful) record.last.after = at;
+  if (record.state == State::kDoubtful) {
+    note_gap_before_login(session, at);
+    // In doubt is when the daemon read the LOGIN, too: at the latest when it answered.
+    record.last.after = record.login_after = at;
+  }
   record.state = State::kLive;
   record.awaited = false;
   record.accepted_at = at;
@@ -348,11 +366,11 @@ void Judge::end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) no
   for (Session& session : sessions_of(user)) {
     if (session.state == State::kNone) continue;
     const bool may_yet_count = session.state == State::kDoubtful && session.awaited;
-    if (session.login_before < bound && !may_yet_count) {
+    if (session.login_after < bound && !may_yet_count) {
       session.state = State::kNone;
       continue;
     }
-    if (session.login_before < bound) session.was_live = false;
+    if (session.login_after < bound) session.was_live = false;
     record.login_before = record.has_login ? std::min(record.login_before, session.login_before)
                                            : session.login_before;
     record.has_login = true;

@@ -203,6 +203,7 @@ class Judge {
     Stamp last;             // of the last packet
     Stamp certain;          // kDoubtful: of the last packet before the LOGIN in doubt
     MonoTime login_before;  // when the last LOGIN went out
+    MonoTime login_after;   // and up to when it may have been unread, if that was in doubt
     MonoTime accepted_at;
     MonoTime closed_before;  // kClosed: when the client began to close
     Duration timeout{0};
@@ -272,6 +273,8 @@ class Judge {
   [[nodiscard]] std::string known_of(std::uint32_t user, MonoTime at) const;
 
   void note_gap(std::uint32_t user, MonoTime before);
+  void note_gap_before_login(std::uint32_t session, MonoTime accepted);
+  void open_gap(std::uint32_t user, const Window& window, MonoTime end);
   void settle_gap(std::uint32_t user, MonoTime now);
   void end_session(std::uint32_t session, Stamp stamp, bool by_close);
   void end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) noexcept;
