@@ -284,23 +284,26 @@ TEST_F(JudgeTest, ALoginInDoubtIsReadWhenItIsAnswered) {
   EXPECT_TRUE(judge.finish(at(60s)).clean());
 }
 
-TEST_F(JudgeTest, AnEdgeToldBehindTheAnswerMayHaveComeBeforeALoginInDoubtWasRead) {
-  log_in_and_see_online(0s, 0);
-  judge.doubt_logins(true);
-  judge.login_sent(1, sent(29s));
-  judge.login_accepted(1, at(30s + 200ms), kTimeout);
-  see(Kind::kOffline, 30s + 250ms);
+class JudgeDoubtTest : public JudgeTest {
+ protected:
+  void see_an_edge_behind_the_answer_to_a_login_in_doubt() {
+    log_in_and_see_online(0s, 0);
+    judge.doubt_logins(true);
+    judge.login_sent(1, sent(29s));
+    judge.login_accepted(1, at(30s + 200ms), kTimeout);
+    see(Kind::kOffline, 30s + 250ms);
+  }
+};
+
+TEST_F(JudgeDoubtTest, AnEdgeToldBehindTheAnswerMayHaveComeBeforeALoginInDoubtWasRead) {
+  see_an_edge_behind_the_answer_to_a_login_in_doubt();
   see(Kind::kOnline, 30s + 251ms);
   see(Kind::kOffline, 60s + 700ms);
   EXPECT_TRUE(judge.finish(at(90s)).clean());
 }
 
-TEST_F(JudgeTest, ALoginInDoubtThatWasReadBehindAnEdgeNeedsOneOfItsOwn) {
-  log_in_and_see_online(0s, 0);
-  judge.doubt_logins(true);
-  judge.login_sent(1, sent(29s));
-  judge.login_accepted(1, at(30s + 200ms), kTimeout);
-  see(Kind::kOffline, 30s + 250ms);
+TEST_F(JudgeDoubtTest, ALoginInDoubtThatWasReadBehindAnEdgeNeedsOneOfItsOwn) {
+  see_an_edge_behind_the_answer_to_a_login_in_doubt();
   EXPECT_EQ(judge.finish(at(50s)).missing_online, 1U);
 }
 
