@@ -175,7 +175,7 @@ bool PresenceRegistry::end_session(const SessionEnd& reported, MonoTime now, Edg
       // The same holds for those of the user who linger and have run out: until the wheel says so,
       // they may be back. The end that is final already waits with them, and gives the reason.
       SessionEnd final_end = end;
-      final_end.deadline = users_now;
+      final_end.deadline = now;
       if (held) r.holds.remove(index);  // nobody keeps the user any more: the wheel has to say so
       r.linger(index, final_end);
       return true;

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kEventsPerWait = 512;
+constexpr int kRepliesPerWait = 512;
 constexpr int kSilenceMaxMs = 10'000;
 
 }  // namespace
@@ -61,9 +61,9 @@ void KeepaliveLoad::send_to(std::size_t client, const std::string& bytes) const 
 
 template <class OnBytes>
 void KeepaliveLoad::poll(OnBytes on_bytes) {
-  std::array<epoll_event, kEventsPerWait> events;
+  std::array<epoll_event, kRepliesPerWait> events;
   std::array<std::byte, 512> bytes;
-  const int count = ::epoll_wait(epoll_, events.data(), kEventsPerWait, kSilenceMaxMs);
+  const int count = ::epoll_wait(epoll_, events.data(), kRepliesPerWait, kSilenceMaxMs);
   if (count <= 0) throw std::runtime_error("the server has stopped answering");
   for (int i = 0; i < count; ++i) {
     const auto client = static_cast<std::size_t>(events[static_cast<std::size_t>(i)].data.u64);

@@ -267,7 +267,7 @@ void Model::on_end_delivered(const SessionEnd& end, MonoTime now) {
     w.ending = edge_reason(w.reason);
     w.end_number = ++ends_;
     w.final = is_final(w.reason, profile_.linger);
-    w.due = w.final ? now : due_of(user, w, now);
+    w.due = w.silent_at = w.final ? now : due_of(user, w, now);
     user.last_seen = std::max(user.last_seen, w.last_read);
     const bool alive = std::any_of(user.sessions.begin(), user.sessions.end(), [&](auto* s) {
       return s->at_home == Witness::AtHome::kLive || (s != &w && s->due > user.now(now));
@@ -321,6 +321,13 @@ void Model::on_hold(std::uint32_t number, PresenceRegistry::HoldVerdict verdict,
   if (!held) return;
   user.held_since = now;
   user.held_until = until;
+  // Beside a live one they are of no account any more, and no hold gives them time.
+  const bool alive = std::any_of(user.sessions.begin(), user.sessions.end(), [](const auto* s) {
+    return s->at_home == Witness::AtHome::kLive;
+  });
+  for (Witness* w : user.sessions) {
+    if (w->at_home == Witness::AtHome::kRunningOut && w->due <= now) w->spent |= alive;
+  }
 }
 
 void Model::on_release(std::uint32_t number, std::optional<Duration> held, MonoTime now) {
@@ -349,6 +356,7 @@ void Model::go_on(User& user, MonoTime now) {
       w->told += held;
     } else {
       w->due = std::max(w->due + held, now);
+      if (!w->spent) w->silent_at = w->due;
     }
   }
   user.held_since.reset();
@@ -364,7 +372,7 @@ void Model::after_decision(MonoTime now) {
   // the hold is over.
   if (user.may_leave && user.held_since) {
     for (Witness* w : user.sessions) {
-      if (w->final) w->due = std::min(w->due, *user.held_since);
+      if (!w->final && !w->spent) w->silent_at = now;
     }
     user.held_since.reset();
   }
@@ -422,7 +430,7 @@ void Model::check_offline(const User& user, const Edge& edge, std::uint32_t numb
       fail("offline while connection " + std::to_string(session->number) + " is alive", number);
     }
     if (last == nullptr || session->due > last->due) last = session;
-    if (!session->final) last_silence = std::max(last_silence, session->due);
+    if (!session->final) last_silence = std::max(last_silence, session->silent_at);
   }
   if (last == nullptr) fail("offline without a session that ended", number);
   if (edge.at < last->due) fail("offline before the deadline " + to_text(last->due), number);

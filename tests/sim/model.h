@@ -48,7 +48,9 @@ struct Witness {
   MonoTime told{};                                // submitted: the deadline that the home knows
 
   AtHome at_home = AtHome::kUnknown;
-  MonoTime due{};                               // kRunningOut
+  MonoTime due{};        // kRunningOut
+  MonoTime silent_at{};  // kRunningOut: `due`, without holds when `spent`
+  bool spent = false;    // kRunningOut: had run out beside a live session when a hold came
   EdgeReason ending = EdgeReason::kDisconnect;  // kRunningOut
   bool final = false;                           // kRunningOut: no deadline, offline at once
   std::uint64_t end_number = 0;                 // kRunningOut: in the order of their coming home
