@@ -78,6 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Jumps, ClockJumpFault,
 TEST(StallFault, NobodyWhoKeptSendingIsOfflineAndTheSilentAreOnce) {
   constexpr std::size_t kTalking = 300;
   constexpr std::size_t kSilent = 30;
+  constexpr std::size_t kSeconds = kTimeout.count() + 3;  // two ticks late at least
   // A tick of a second: no other delay than the stall below is as long, and counts as one.
   const Daemon daemon({.sets = fault_sets({"server.shards=1", "presence.tick=1s"})});
   Swarm talking(daemon.port());
@@ -88,14 +89,15 @@ TEST(StallFault, NobodyWhoKeptSendingIsOfflineAndTheSilentAreOnce) {
 
   const auto keepalive = proto::encode_keepalive(0);
   daemon.signal(SIGSTOP);
-  for (int second = 0; second < 5; ++second) {
+  for (std::size_t second = 0; second < kSeconds; ++second) {
     talking.send_all(keepalive);
     talking.drive(seconds{1});
   }
   daemon.signal(SIGCONT);
   ASSERT_TRUE(silent.drive_until([&] { return silent.totals().ended == kSilent; }));
   talking.send_all(keepalive);
-  EXPECT_TRUE(talking.drive_until([&] { return talking.totals().acks == 6 * kTalking; }));
+  EXPECT_TRUE(
+      talking.drive_until([&] { return talking.totals().acks == (kSeconds + 1) * kTalking; }));
 
   EXPECT_EQ(silent.totals().goaways, kSilent);
   EXPECT_EQ(talking.totals().ended, 0U);
