@@ -75,7 +75,9 @@ class SessionFsm {
   ///
   /// A longer timeout counts from the last packet. A shorter one counts from `now` until the next
   /// packet, but never makes the deadline later than it was: so nobody goes offline by a timeout
-  /// of which the client could not know yet, and nobody stays online longer for being told.
+  /// of which the client could not know yet, and nobody stays online longer for being told. Of a
+  /// held session `now` is when its time stopped: so it never has more left than a packet would
+  /// give it, and no packet moves a deadline back.
   [[nodiscard]] std::optional<NegotiatedTimeout> on_policy_changed(const TimeoutPolicy& policy,
                                                                    std::uint32_t jitter,
                                                                    MonoTime now) noexcept;

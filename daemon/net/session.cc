@@ -326,8 +326,9 @@ void Session::on_login_decided(const LoginDecision& decision, const LoginTerms& 
 }
 
 void Session::apply_timeouts() {
-  const auto changed = fsm_.on_policy_changed(
-      shard_.options.timeouts, static_cast<std::uint32_t>(shard_.jitter()), shard_.stamp());
+  const auto changed =
+      fsm_.on_policy_changed(shard_.options.timeouts, static_cast<std::uint32_t>(shard_.jitter()),
+                             held_since().value_or(shard_.stamp()));
   if (!changed) return;
   const SessionPtr self(*this);  // the send may release the socket
   file_deadline();

@@ -106,12 +106,14 @@ void Model::on_packet_read(Witness& w, MonoTime now) {
 
 /// A longer timeout counts from the last packet, a shorter one from now until the next packet; but
 /// nobody gets more time for being told than there was. In whole milliseconds after the packet.
+/// All that on the session's own time.
 bool Model::on_timeouts(Witness& w, const Timeouts& timeouts, MonoTime now) {
   const Duration changed = timeouts.of_wish(w.wish_ms);
   if (changed == w.timeout) return false;
   trace_.note(now, "other timeout, in ms", w.user, w.number,
               std::chrono::duration_cast<milliseconds>(changed).count());
-  const Duration until = std::min(w.deadline, now + changed) - w.last_read;
+  const MonoTime own_now = std::max(w.held_since.value_or(now), w.last_read);
+  const Duration until = std::min(w.deadline, own_now + changed) - w.last_read;
   w.timeout = changed;
   w.changed = now;
   w.deadline = w.last_read + std::max<Duration>(changed, std::chrono::ceil<milliseconds>(until));
