@@ -316,6 +316,8 @@ void Worker::on_lost(std::uint32_t index, int error) {
                             (error == 0 ? "connection closed" : describe(error)));
       break;
     case State::kLive:
+      // The daemon may be gone before await_restart() says that it is going.
+      if (is_left_alone(client) && client.cut_at == MonoTime{}) client.cut_at = now;
       if (!setup_.options->expect_offline && !client.end_expected && !is_left_alone(client)) {
         stats_.unexpected_closes.add();
         control_.note_trouble("the daemon closed the connection of a live client");

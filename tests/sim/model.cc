@@ -82,6 +82,7 @@ Witness& Model::on_connect(std::uint32_t user, std::uint8_t device, std::uint32_
 void Model::on_login_arrived(Witness& w, MonoTime now) {
   trace_.note(now, "LOGIN arrives", w.user, w.number);
   w.login_arrived = now;
+  if (w.ended) return;  // by its shard, which reads nothing of it any more
   w.login_waits = true;
   users_[w.user].waiting.push_back(&w);
 }
