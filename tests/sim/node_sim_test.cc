@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{Sabotage::kExpiresAhead, "everything"}, Case{Sabotage::kLateWakeup, "calm"},
         Case{Sabotage::kForgottenKeepalive, "calm"}, Case{Sabotage::kForgottenEnd, "stalls"},
         Case{Sabotage::kForgottenTouch, "takeovers"}, Case{Sabotage::kDoubleLogin, "calm"},
-        Case{Sabotage::kForgottenRest, "single"}),
+        Case{Sabotage::kForgottenRest, "single"}, Case{Sabotage::kTimeRunsWhileHeld, "reloads"}),
     [](const auto& tested) { return without_dashes(to_string(tested.param.sabotage)); });
 
 }  // namespace

@@ -22,6 +22,7 @@ enum class Sabotage : std::uint8_t {
   kForgottenTouch,       // does not tell home shards of packets, for whoever mirrors deadlines
   kDoubleLogin,          // submits a LOGIN twice
   kForgottenRest,        // a held session forgets what it had left
+  kTimeRunsWhileHeld,    // a held session's shorter timeout counts from when it was told
 };
 
 struct SabotageName {
@@ -43,6 +44,7 @@ inline constexpr std::array kSabotageNames{
     SabotageName{Sabotage::kForgottenTouch, "forgotten-touch"},
     SabotageName{Sabotage::kDoubleLogin, "double-login"},
     SabotageName{Sabotage::kForgottenRest, "forgotten-rest"},
+    SabotageName{Sabotage::kTimeRunsWhileHeld, "time-runs-while-held"},
 };
 
 [[nodiscard]] constexpr std::string_view to_string(Sabotage sabotage) noexcept {

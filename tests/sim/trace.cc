@@ -9,7 +9,7 @@
 namespace pulsewheel::nodesim {
 namespace {
 
-constexpr std::size_t kLinesMax = 60;
+constexpr std::size_t kLinesMax = 40;  // of each kind
 
 }  // namespace
 
@@ -26,20 +26,27 @@ std::string to_text(MonoTime at) {
 }
 
 std::string Trace::about(std::uint32_t user) const {
-  std::string lines;
-  std::size_t count = 0;
+  // Backwards, as the newest count most; what concerns all users must not crowd out this one.
+  std::vector<const Fact*> told;
+  std::size_t left_of_user = kLinesMax;
+  std::size_t left_of_node = kLinesMax;
   const std::size_t begin = next_ > ring_.size() ? next_ - ring_.size() : 0;
-  std::size_t first = next_;
-  while (first > begin && count < kLinesMax) {
-    const Fact& fact = ring_[--first % ring_.size()];
-    if (fact.user == user || fact.user == kNobody) ++count;
-  }
-  for (std::size_t i = first; i < next_; ++i) {
-    const Fact& fact = ring_[i % ring_.size()];
+  for (std::size_t i = next_; i > begin && left_of_user > 0; --i) {
+    const Fact& fact = ring_[(i - 1) % ring_.size()];
     if (fact.user != user && fact.user != kNobody) continue;
-    lines += "  " + to_text(fact.at) + "  " + fact.what;
-    if (fact.connection != kNobody) lines += ", connection " + std::to_string(fact.connection);
-    if (fact.value != 0) lines += ", " + std::to_string(fact.value);
+    std::size_t& left = fact.user == kNobody ? left_of_node : left_of_user;
+    if (left == 0) continue;
+    --left;
+    told.push_back(&fact);
+  }
+
+  std::string lines;
+  for (auto fact = told.rbegin(); fact != told.rend(); ++fact) {
+    lines += "  " + to_text((*fact)->at) + "  " + (*fact)->what;
+    if ((*fact)->connection != kNobody) {
+      lines += ", connection " + std::to_string((*fact)->connection);
+    }
+    if ((*fact)->value != 0) lines += ", " + std::to_string((*fact)->value);
     lines += '\n';
   }
   return lines;

@@ -20,7 +20,7 @@ class Trace {
             std::int64_t value = 0) noexcept {
     ring_[next_++ % ring_.size()] = {at, what, user, connection, value};
   }
-  /// What is left about `user` and about the node as a whole, oldest first, one line each.
+  /// The newest facts about `user` and about the node as a whole, oldest first, one line each.
   [[nodiscard]] std::string about(std::uint32_t user) const;
 
  private:
@@ -32,7 +32,7 @@ class Trace {
     std::int64_t value = 0;
   };
 
-  static constexpr std::size_t kFactsMax = 16'384;
+  static constexpr std::size_t kFactsMax = 262'144;
 
   std::vector<Fact> ring_ = std::vector<Fact>(kFactsMax);
   std::size_t next_ = 0;

@@ -130,8 +130,9 @@ void VirtualShard::apply_timeouts(VirtualSession& session) {
   if (session.fsm.state() != SessionState::kActive) return;
   Connection& connection = *network_.find(session.connection);
   const bool expected = world_.model.on_timeouts(*connection.witness, timeouts_, now_);
-  const auto changed = session.fsm.on_policy_changed(policy(), world_.random.bits(),
-                                                     session.held_since.value_or(now_));
+  const bool runs_on = world_.sabotage == Sabotage::kTimeRunsWhileHeld;
+  const MonoTime own_now = runs_on ? now_ : session.held_since.value_or(now_);
+  const auto changed = session.fsm.on_policy_changed(policy(), world_.random.bits(), own_now);
   PULSEWHEEL_CHECK(changed.has_value() == expected);
   if (!changed) return;
   ++world_.tally.settings;
