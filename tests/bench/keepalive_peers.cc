@@ -266,6 +266,13 @@ void print(const std::vector<Record>& records) {
   }
 }
 
+/// One line that changes, on a terminal; else a line each.
+void tell_progress(std::size_t round, std::size_t rounds) {
+  const bool changes = ::isatty(STDERR_FILENO) != 0;
+  const char* const end = changes && round < rounds ? "\r" : "\n";
+  std::fprintf(stderr, "round %zu of %zu%s", round, rounds, end);
+}
+
 int run(const Options& options) {
   std::vector<std::unique_ptr<Server>> servers;
   servers.push_back(std::make_unique<BareEpollServer>());
@@ -284,9 +291,8 @@ int run(const Options& options) {
   for (std::size_t round = 0; round < options.rounds; ++round) {
     for (Record& record : records)
       record.take_turn(options.turn);
-    std::fprintf(stderr, "\rround %zu of %zu", round + 1, options.rounds);
+    tell_progress(round + 1, options.rounds);
   }
-  std::fputs("\n", stderr);
   print(records);
   if (records.size() == 3) {
     std::printf("pulsewheeld to mosquitto: %.2f\n", median(ratios(records[1], records[2])));
