@@ -198,7 +198,8 @@ class TimeWheel {
   /// this is so, as a session does on each keepalive: reads nothing, so that it costs what a
   /// plain store to the hook costs. Where the caller is wrong, nothing breaks: an idle hook stays
   /// idle, one on a list of expired hooks stays there (who takes it off sees a deadline() that is
-  /// still to come), and a deadline moved earlier is seen when the hook's slot comes round.
+  /// still to come), and a deadline moved earlier is seen when the hook's slot comes round; until
+  /// then arm() takes the hook for filed early enough, too.
   static void postpone(TimerHook& hook, Tick deadline) noexcept {
     hook.set_deadline(std::min(deadline, kLastTick));
   }

@@ -382,9 +382,12 @@ void Session::file_deadline() noexcept {
   shard_.wheel.arm(*this, shard_.clock.ceil(next_deadline()));
 }
 
-/// The same on the packet path, where the deadline only moves later: one store.
+/// The same on the packet path, where the deadline only moves later: one store. But that of a
+/// backlog may have moved nearer, by a reload.
 void Session::postpone_deadline() noexcept {
-  TimeWheel::postpone(*this, shard_.clock.ceil(next_deadline()));
+  if (backlog_) [[unlikely]]
+    return file_deadline();
+  TimeWheel::postpone(*this, shard_.clock.ceil(fsm_.deadline()));
 }
 
 std::optional<SessionTouch> Session::touch() const noexcept {

@@ -201,6 +201,14 @@ TEST_F(SessionWriteDeadlineTest, SparesAPeerThatHasReadWhenItsTimeComes) {
   EXPECT_EQ(shard_.counters.backlog_bytes.value(), 0);
 }
 
+TEST_F(SessionWriteDeadlineTest, ShorterOneIsFollowedFromTheNextPacketOn) {
+  ASSERT_GT(shard_.options.write_timeout, 2s);
+  shard_.options.write_timeout = 1s;
+  client_.deliver(from_hex("02 01 00 00"));
+  shard_.reach(due(MonoClock::now()));
+  expect_cut();
+}
+
 TEST_F(SessionWriteDeadlineTest, EndsWithTheBacklog) {
   for (std::size_t i = 0; i < hundreds_ * 100; ++i)
     client_.read(4);
