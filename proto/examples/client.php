@@ -38,13 +38,14 @@ if (str_contains($host, ':')) $host = "[$host]";  // an IPv6 address
 $sock = @stream_socket_client("tcp://$host:$port", $errno, $error, 10) ?: fail($error);
 stream_set_timeout($sock, 10);
 stream_set_read_buffer($sock, 0);  // what stream_select() does not see must not exist
+$sent = hrtime(true) / 1e9;
 send($sock, LOGIN, pack('CCNCCn', 1, 1, 0, strlen($uid), 7, 0) . $uid . 'example');
 [$kind, $payload] = receive($sock);
 if ($kind !== LOGIN_ACK) fail(sprintf('frame type 0x%02x came instead of LOGIN_ACK', $kind));
 $ack = unpack('Cversion/Cstatus/Ntimeout_ms/Ninterval_ms/Jsession', $payload);
 vprintf("login_ack version=%u status=%u timeout_ms=%u interval_ms=%u session=%u\n", $ack);
-[$interval, $sent, $answered] = [$ack['interval_ms'] / 1e3, hrtime(true) / 1e9, true];
-$end = $sent + (float)($argv[4] ?? 30);
+[$interval, $answered] = [$ack['interval_ms'] / 1e3, true];
+$end = hrtime(true) / 1e9 + (float)($argv[4] ?? 30);
 while (($now = hrtime(true) / 1e9) < $end) {
     $wait = max(0, (int)((min($sent + $interval, $end) - $now) * 1e6));
     [$readable, $none] = [[$sock], null];
@@ -54,8 +55,8 @@ while (($now = hrtime(true) / 1e9) < $end) {
         if ($kind === SETTINGS) $interval = unpack('N', $payload, 4)[1] / 1e3;
     } elseif (hrtime(true) / 1e9 >= $sent + $interval) {
         if (!$answered) fail('the last KEEPALIVE was not acknowledged');
-        send($sock, KEEPALIVE);
         [$sent, $answered] = [hrtime(true) / 1e9, false];
+        send($sock, KEEPALIVE);
     }
 }
 send($sock, LOGOUT);

@@ -38,6 +38,7 @@ def receive(sock):
 
 def run(host, port, uid, seconds):
     with socket.create_connection((host, port), timeout=10) as sock:
+        sent = time.monotonic()
         send(sock, LOGIN, struct.pack(">BBIBBH", 1, 1, 0, len(uid), 7, 0) + uid + b"example")
         kind, payload = receive(sock)
         if kind != LOGIN_ACK:
@@ -45,7 +46,7 @@ def run(host, port, uid, seconds):
         version, status, timeout_ms, interval_ms, session = struct.unpack_from(">BBIIQ", payload)
         print(f"login_ack version={version} status={status} timeout_ms={timeout_ms}"
               f" interval_ms={interval_ms} session={session}", flush=True)
-        sent, end, answered = time.monotonic(), time.monotonic() + seconds, True
+        end, answered = time.monotonic() + seconds, True
         while (now := time.monotonic()) < end:
             due = sent + interval_ms / 1000
             if select.select([sock], [], [], max(0, min(due, end) - now))[0]:
@@ -56,8 +57,8 @@ def run(host, port, uid, seconds):
             elif time.monotonic() >= due:
                 if not answered:
                     raise ConnectionError("the last KEEPALIVE was not acknowledged")
-                send(sock, KEEPALIVE)
                 sent, answered = time.monotonic(), False
+                send(sock, KEEPALIVE)
         send(sock, LOGOUT)
         while receive(sock)[0] != LOGOUT_ACK:
             pass

@@ -222,8 +222,14 @@ void Judge::login_refused(std::uint32_t session) {
   if (record.state == State::kPending) record.state = State::kDoubtful;
 }
 
-void Judge::timeout_changed(std::uint32_t session, Duration timeout) {
-  sessions_[session].timeout = timeout;
+void Judge::timeout_changed(std::uint32_t session, Duration timeout, MonoTime at) {
+  Session& record = sessions_[session];
+  // As if a packet had come so much later that the deadline follows from it.
+  const Duration shorter = std::max(record.timeout - timeout, Duration::zero());
+  Stamp& last = record.last;
+  last.before = std::max(last.before, std::min(at - rules_.slack, last.before + shorter));
+  last.after = std::max(last.after, std::min(at, last.after + shorter));
+  record.timeout = timeout;
 }
 
 void Judge::packet_sent(std::uint32_t session, Stamp stamp) {

@@ -132,8 +132,10 @@ class Judge {
   /// The connection ended without LOGIN_ACK. The daemon may have taken the LOGIN or not, so both
   /// are allowed from here.
   void login_refused(std::uint32_t session);
-  /// SETTINGS came: this timeout holds from now on.
-  void timeout_changed(std::uint32_t session, Duration timeout);
+  /// SETTINGS was read at `at`, not more than a slack after it had been sent: this timeout holds
+  /// from then on. A longer one counts from the last packet, a shorter one from SETTINGS, until the
+  /// next packet; but no deadline moves back (proto/PROTOCOL.md, "Time").
+  void timeout_changed(std::uint32_t session, Duration timeout, MonoTime at);
   /// A keepalive or message went out.
   void packet_sent(std::uint32_t session, Stamp stamp);
   void logout_sent(std::uint32_t session, Stamp stamp);

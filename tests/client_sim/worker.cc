@@ -212,7 +212,9 @@ void Worker::keep_appointments(MonoTime now) {
         }
         break;
       case Action::kKeepalive:
-        if (client.state == State::kLive) send_packet(due->client, /*wants_reply=*/true);
+        if (client.state == State::kLive && now >= client.keepalive_at) {
+          send_packet(due->client, /*wants_reply=*/true);
+        }
         break;
       case Action::kHabit:
         act_on_habit(due->client, now);
@@ -243,6 +245,7 @@ void Worker::continue_ramp(MonoTime now) {
 }
 
 void Worker::schedule_keepalive(std::uint32_t index, MonoTime due) {
+  clients_[index].keepalive_at = due;
   calendar_.add(due, {index, clients_[index].generation, Action::kKeepalive});
 }
 

@@ -99,6 +99,7 @@ class Worker {
     std::uint32_t interval_ms = 0;
     std::uint32_t retry_after_ms = 0;  // from GOAWAY
     MonoTime last_packet;
+    MonoTime keepalive_at;      // the next one, and none before
     MonoTime back_at;           // while kLoggingOut or kSilent: when it comes back; 0: never
     MonoTime calm_until;        // no churn before: what the last act causes must have been seen
     MonoTime held_until;        // nothing before: the user is being kicked
@@ -179,6 +180,7 @@ class Worker {
   void on_frame(std::uint32_t index, const proto::Frame& frame);
   void on_login_ack(std::uint32_t index, const proto::LoginAck& ack);
   void on_goaway(std::uint32_t index, const proto::Goaway& goaway);
+  void on_settings(std::uint32_t index, const proto::Settings& settings);
   void on_lost(std::uint32_t index, int error);
   void on_back_from_cut(Client& client, MonoTime now);
   void on_superseded_ready(std::uint64_t key);

@@ -205,9 +205,7 @@ void Worker::on_frame(std::uint32_t index, const proto::Frame& frame) {
     case proto::FrameType::kSettings: {
       proto::Settings settings;
       if (proto::decode_settings(frame.payload, settings) != ErrorCode::kNone) break;
-      clients_[index].timeout_ms = settings.timeout_ms;
-      if (!setup_.options->keepalive) clients_[index].interval_ms = settings.interval_ms;
-      judge_.timeout_changed(index, std::chrono::milliseconds{settings.timeout_ms});
+      on_settings(index, settings);
       break;
     }
     case proto::FrameType::kGoaway: {
@@ -275,7 +273,19 @@ void Worker::on_login_ack(std::uint32_t index, const proto::LoginAck& ack) {
   }
   const std::chrono::milliseconds interval{client.interval_ms};
   const double part = kFirstIntervalMin + (1 - kFirstIntervalMin) * random_.unit();
-  schedule_keepalive(index, now + std::chrono::round<Duration>(interval * part));
+  // The answer may have been long in coming: the interval counts from the LOGIN.
+  schedule_keepalive(index, std::min(now + std::chrono::round<Duration>(interval * part),
+                                     client.last_packet + interval));
+}
+
+void Worker::on_settings(std::uint32_t index, const proto::Settings& settings) {
+  Client& client = clients_[index];
+  client.timeout_ms = settings.timeout_ms;
+  judge_.timeout_changed(index, std::chrono::milliseconds{settings.timeout_ms}, MonoClock::now());
+  if (setup_.options->keepalive) return;
+  client.interval_ms = settings.interval_ms;
+  const MonoTime due = client.last_packet + std::chrono::milliseconds{client.interval_ms};
+  if (client.state == State::kLive && due < client.keepalive_at) schedule_keepalive(index, due);
 }
 
 void Worker::on_goaway(std::uint32_t index, const proto::Goaway& goaway) {
@@ -286,8 +296,16 @@ void Worker::on_goaway(std::uint32_t index, const proto::Goaway& goaway) {
       (goaway.reason == proto::GoawayReason::kTimeout && silent) ||
       (goaway.reason == proto::GoawayReason::kKicked && client.held_until > MonoClock::now());
   if (!client.end_expected && !is_left_alone(client)) {
-    control_.note_trouble("the daemon says: go away (" +
-                          std::string(proto::to_string(goaway.reason)) + ")");
+    std::string trouble =
+        "the daemon says: go away (" + std::string(proto::to_string(goaway.reason)) + ")";
+    if (goaway.reason == proto::GoawayReason::kTimeout) {
+      // Whether it is right, or this client was late itself.
+      const auto silence =
+          std::chrono::round<std::chrono::milliseconds>(MonoClock::now() - client.last_packet);
+      trouble += ", " + std::to_string(silence.count()) + " ms after the last packet, with " +
+                 std::to_string(client.timeout_ms) + " ms to go without any";
+    }
+    control_.note_trouble(trouble);
   }
 }
 

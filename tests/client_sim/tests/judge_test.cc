@@ -39,6 +39,42 @@ TEST_F(JudgeTest, EarlyIsJudgedByTheStampBeforeTheSend) {
   }
 }
 
+/// A session of 30 s is told at 20 s that it has another timeout, and says no more.
+struct TimeoutChange {
+  Duration timeout;
+  Duration offline;
+  std::uint64_t early, late;
+};
+
+TEST_F(JudgeTest, AnotherTimeoutMovesTheDeadlineAsThePromiseSays) {
+  for (const TimeoutChange& c :
+       {TimeoutChange{5s, 24s + 700ms, 1, 0},  // counted from SETTINGS
+        TimeoutChange{5s, 24s + 800ms, 0, 0}, TimeoutChange{5s, 26s + 200ms, 0, 0},
+        TimeoutChange{5s, 26s + 300ms, 0, 1},
+        TimeoutChange{25s, 29s + 900ms, 1, 0},  // by which it has no longer than it had
+        TimeoutChange{25s, 30s, 0, 0}, TimeoutChange{25s, 31s + 300ms, 0, 1},
+        TimeoutChange{60s, 59s + 900ms, 1, 0},  // counted from the last packet
+        TimeoutChange{60s, 60s, 0, 0}, TimeoutChange{60s, 61s + 300ms, 0, 1}}) {
+    Judge one(JudgeRules{}, 1, 1);
+    one.login_sent(0, sent(0s));
+    one.login_accepted(0, at(3ms), kTimeout);
+    one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+    one.timeout_changed(0, c.timeout, at(20s));
+    one.edge(0, {Kind::kOffline, Reason::kTimeout, at(c.offline)});
+    const Verdict verdict = one.finish(at(90s));
+    EXPECT_EQ(verdict.false_offline, c.early) << c.timeout.count() << ' ' << c.offline.count();
+    EXPECT_EQ(verdict.late_offline, c.late) << c.timeout.count() << ' ' << c.offline.count();
+  }
+}
+
+TEST_F(JudgeTest, PacketRightBehindAShorterTimeoutKeepsTheUserOnline) {
+  log_in_and_see_online(0s);
+  judge.timeout_changed(0, 5s, at(20s));
+  keep_alive(20s + 1ms);
+  see(Kind::kOffline, 25s + 500ms);
+  EXPECT_TRUE(judge.finish(at(60s)).clean());
+}
+
 TEST_F(JudgeTest, LateAndMissedAreJudgedByTheStampAfterTheSend) {
   struct Case {
     Duration seen;
