@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/client_sim/connection.h"
+#include "tests/client_sim/http_request.h"
 #include "tests/client_sim/options.h"
 #include "tests/client_sim/program.h"
 
@@ -36,6 +37,13 @@ std::uint64_t max_connections_for(std::uint64_t connections) {
 /// "0" where there is none yet: any free one.
 std::string port_of(const std::string& host_port) {
   return host_port.empty() ? "0" : host_port.substr(host_port.rfind(':') + 1);
+}
+
+/// A number or a truth value as it is, anything else as a string.
+std::string as_toml(const std::string& value) {
+  const bool is_number =
+      !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+  return is_number || value == "true" || value == "false" ? value : '"' + value + '"';
 }
 
 std::vector<std::string> arguments(const DaemonProcess::Setup& setup, const fs::path& folder,
@@ -113,6 +121,18 @@ void DaemonProcess::make_folder() {
   folder_ = name;
   // An empty file: the configuration of the machine must not decide a measurement.
   std::ofstream(folder_ / "pulsewheel.toml");
+}
+
+std::string DaemonProcess::reload(const std::string& key, const std::string& value) {
+  reloaded_[key] = value;
+  std::ofstream file(folder_ / "pulsewheel.toml");
+  for (const auto& [name, text] : reloaded_)
+    file << name << " = " << as_toml(text) << '\n';
+  file.close();
+  if (!file) return "cannot write " + (folder_ / "pulsewheel.toml").string();
+  const auto answer = http_request(http_, "POST", "/v1/reload");
+  if (!answer) return "the daemon does not answer at " + http_;
+  return answer->status == 200 ? "" : answer->body;
 }
 
 void DaemonProcess::start() {

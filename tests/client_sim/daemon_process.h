@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ class DaemonProcess {
   /// until it listens. Throws as the constructor does.
   void start_again();
 
+  /// Sets a key in the daemon's file, beside those that were set before, and has it reloaded over
+  /// HTTP. Returns what the daemon has against it, else an empty string.
+  [[nodiscard]] std::string reload(const std::string& key, const std::string& value);
+
   /// SIGTERM, and SIGKILL after kStopLimit. Returns a sentence when the daemon did not end with
   /// status 0 by itself, else an empty string. Idempotent.
   std::string stop();
@@ -63,6 +68,7 @@ class DaemonProcess {
 
   const Setup setup_;
   std::filesystem::path folder_;
+  std::map<std::string, std::string> reloaded_;  // by key
   std::vector<std::string> edge_files_;
   std::string target_;
   std::string http_;

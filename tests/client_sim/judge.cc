@@ -187,7 +187,7 @@ void Judge::login_sent(std::uint32_t session, Stamp stamp) {
     record.certain = record.last;
     record.was_live = record.state != State::kNone;
   }
-  record.last = stamp;
+  record.last = record.packet = stamp;
   record.login_before = record.login_after = stamp.before;
   record.state = logins_doubted_ ? State::kDoubtful : State::kPending;
   record.line = Line::kOpen;
@@ -203,7 +203,7 @@ void Judge::login_accepted(std::uint32_t session, MonoTime at, Duration timeout)
   if (record.state == State::kDoubtful) {
     note_gap_before_login(session, at);
     // In doubt is when the daemon read the LOGIN, too: at the latest when it answered.
-    record.last.after = record.login_after = at;
+    record.last.after = record.packet.after = record.login_after = at;
   }
   record.state = State::kLive;
   record.awaited = false;
@@ -224,11 +224,13 @@ void Judge::login_refused(std::uint32_t session) {
 
 void Judge::timeout_changed(std::uint32_t session, Duration timeout, MonoTime at) {
   Session& record = sessions_[session];
-  // As if a packet had come so much later that the deadline follows from it.
-  const Duration shorter = std::max(record.timeout - timeout, Duration::zero());
-  Stamp& last = record.last;
-  last.before = std::max(last.before, std::min(at - rules_.slack, last.before + shorter));
-  last.after = std::max(last.after, std::min(at, last.after + shorter));
+  const auto deadline = [&](MonoTime packet, MonoTime before, MonoTime told) {
+    return std::max(packet + timeout, std::min(before, told + timeout));
+  };
+  const Stamp due{
+      deadline(record.packet.before, record.last.before + record.timeout, at - rules_.slack),
+      deadline(record.packet.after, record.last.after + record.timeout, at)};
+  record.last = {due.before - timeout, due.after - timeout};
   record.timeout = timeout;
 }
 
@@ -242,7 +244,7 @@ void Judge::packet_sent(std::uint32_t session, Stamp stamp) {
     record.was_live = true;
     record.state = State::kDoubtful;
   }
-  record.last = stamp;
+  record.last = record.packet = stamp;
 }
 
 void Judge::logout_sent(std::uint32_t session, Stamp stamp) {

@@ -202,7 +202,8 @@ class Judge {
   using Reasons = std::uint8_t;
 
   struct Session {
-    Stamp last;             // of the last packet
+    Stamp last;             // of the last packet, or so much later as a deadline was kept
+    Stamp packet;           // of the last packet
     Stamp certain;          // kDoubtful: of the last packet before the LOGIN in doubt
     MonoTime login_before;  // when the last LOGIN went out
     MonoTime login_after;   // and up to when it may have been unread, if that was in doubt

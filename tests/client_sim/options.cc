@@ -1,6 +1,7 @@
 #include "tests/client_sim/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -107,6 +108,21 @@ void add_load_flags(CLI::App& app, Options& options) {
       ->type_name("PERCENT");
 }
 
+TimedReload timed_reload(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::size_t equals = text.find('=', colon == std::string::npos ? 0 : colon);
+  const auto at = parse_duration(std::string_view(text).substr(0, colon));
+  // Quotes are put around what comes into the file.
+  const bool quoted = text.find_first_of("\"'\\\n") != std::string::npos;
+  if (colon == std::string::npos || equals == std::string::npos || equals == colon + 1 || !at ||
+      quoted) {
+    throw CLI::ValidationError("--reload-daemon", "\"" + text +
+                                                      "\" is not AT:KEY=VALUE, as in "
+                                                      "10s:presence.timeout=6s, without quotes");
+  }
+  return {*at, text.substr(colon + 1, equals - colon - 1), text.substr(equals + 1)};
+}
+
 void add_event_flags(CLI::App& app, Options& options) {
   add_duration(app, "--stop-all-at", options.stop_all_at,
                "after the ramp: one last keepalive from all, then silence");
@@ -116,6 +132,20 @@ void add_event_flags(CLI::App& app, Options& options) {
   add_duration(app, "--freeze-for", options.freeze_for, "SIGCONT after this");
   add_duration(app, "--cut-all-at", options.cut_all_at,
                "after the ramp: every connection is reset, and all connect again in that moment");
+  app.add_option_function<std::vector<std::string>>(
+         "--reload-daemon",
+         [&options](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts)
+             options.reloads.push_back(timed_reload(text));
+           std::stable_sort(options.reloads.begin(), options.reloads.end(),
+                            [](const auto& a, const auto& b) { return a.at < b.at; });
+         },
+         "so long after the ramp the daemon's file gets this key, and is reloaded (may be "
+         "repeated); what --set says stays")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("AT:KEY=VALUE");
   add_duration(app, "--restart-daemon-at", options.restart_at,
                "after the ramp: SIGTERM to the daemon and, once it has ended, a new start on the "
                "same ports and state folder; whoever comes back owes no edge");
@@ -167,6 +197,9 @@ void check_events(const Options& options) {
     throw UsageError(
         "--restart-daemon-at and --kill-daemon-at do not go with --freeze-daemon-at, "
         "--cut-all-at and --verify-redis");
+  }
+  if (!options.reloads.empty() && !options.spawn) {
+    throw UsageError("--reload-daemon needs --spawn");
   }
   if (options.down_for != Duration::zero() && !restart) {
     throw UsageError("--daemon-down-for goes with --restart-daemon-at or --kill-daemon-at");

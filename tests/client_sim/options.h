@@ -16,6 +16,15 @@ inline constexpr std::uint32_t kConnectionsMax = 1'000'000;
 inline constexpr std::uint32_t kDevicesMax = 16;
 inline constexpr std::uint32_t kThreadsMax = 256;
 
+/// A key of the daemon's configuration that gets another value while it runs.
+struct TimedReload {
+  Duration at{0};  // after the ramp
+  std::string key;
+  std::string value;  // without quotes
+
+  friend bool operator==(const TimedReload&, const TimedReload&) = default;
+};
+
 struct Options {
   std::string target;                // HOST:PORT of a running daemon; empty: spawn one
   std::optional<std::string> spawn;  // the daemon's program; "" is pulsewheeld beside this one
@@ -42,6 +51,7 @@ struct Options {
   std::optional<Duration> freeze_at;             // after the ramp: SIGSTOP to the daemon
   Duration freeze_for{0};                        // then SIGCONT
   std::optional<Duration> cut_all_at;            // after the ramp
+  std::vector<TimedReload> reloads;              // in order of time
   std::optional<Duration> restart_at;            // after the ramp: SIGTERM, and a new start
   std::optional<Duration> kill_at;               // after the ramp: SIGKILL, and a new start
   Duration down_for{0};                          // between the two

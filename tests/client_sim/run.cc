@@ -82,6 +82,7 @@ class Run {
   [[nodiscard]] bool ramp();
   [[nodiscard]] bool hold();
   void follow_script(MonoTime now);
+  void reload_daemon(const TimedReload& reload);
   void restart_daemon();
   void finish();
   void collect_figures();
@@ -107,6 +108,7 @@ class Run {
   std::unique_ptr<RingVerifier> verifier_;
   Progress progress_;
 
+  std::size_t next_reload_ = 0;
   bool froze_ = false;
   std::optional<DaemonRestart> restart_;
   Fleet::Totals before_restart_;
@@ -272,6 +274,9 @@ void Run::follow_script(MonoTime now) {
   if (options_.cut_all_at && control_.cuts() == 0 && elapsed >= *options_.cut_all_at) {
     control_.cut(100);
   }
+  const auto& reloads = options_.reloads;
+  while (next_reload_ < reloads.size() && elapsed >= reloads[next_reload_].at)
+    reload_daemon(reloads[next_reload_++]);
   if (const auto at = restart_time_of(options_); at && !restart_ && elapsed >= *at) {
     restart_daemon();
   }
@@ -281,6 +286,11 @@ void Run::follow_script(MonoTime now) {
     control_.owe_until(now + 1s);
     control_.enter(Phase::kSilence, now);
   }
+}
+
+void Run::reload_daemon(const TimedReload& reload) {
+  const std::string refusal = daemon_->reload(reload.key, reload.value);
+  if (!refusal.empty()) fail(kExitUsage, "--reload-daemon: " + refusal);
 }
 
 /// The clients go on meanwhile.

@@ -86,6 +86,24 @@ TEST_F(DaemonTest, LosesNobodyWhenAllConnectionsAreCutAtOnce) {
   EXPECT_EQ(outcome.report["offline_edges"], 0);
 }
 
+TEST_F(DaemonTest, KeepsThemWhenTheTimeoutChanges) {
+  const Outcome outcome =
+      simulate(PULSEWHEEL_DAEMON,
+               "--set presence.tick=100ms --set presence.timeout_min=1s --connections 600 "
+               "--duration 9s --grace 3s --silent-percent 20 --churn-percent 300 "
+               "--reload-daemon 0s:presence.timeout=6s --reload-daemon 3s:presence.timeout=12s "
+               "--reload-daemon 5s:presence.timeout=4s --reload-daemon 7s:presence.timeout=8s");
+  EXPECT_EQ(outcome.exit_code, 0);
+  expect_no_violation(outcome);
+  EXPECT_GT(outcome.report["offline_edges"], 50);
+}
+
+TEST_F(DaemonTest, ReloadThatTheDaemonRefusesEndsTheRun) {
+  const Outcome outcome = simulate(
+      PULSEWHEEL_DAEMON, "--connections 10 --duration 30s --reload-daemon 10ms:presence.timeot=6s");
+  EXPECT_EQ(outcome.exit_code, 64);
+}
+
 // 100 of 600 users have fallen silent by then: they owe an edge once the grace is over.
 constexpr const char* kRestart =
     "--set presence.tick=100ms --set restart.grace=8s --set drain.window=500ms "

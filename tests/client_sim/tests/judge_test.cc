@@ -67,6 +67,21 @@ TEST_F(JudgeTest, AnotherTimeoutMovesTheDeadlineAsThePromiseSays) {
   }
 }
 
+TEST_F(JudgeTest, LongerTimeoutBehindAShorterOneCountsFromTheLastPacket) {
+  for (const Duration offline : std::initializer_list<Duration>{24s + 700ms, 25s, 26s + 300ms}) {
+    Judge one(JudgeRules{}, 1, 1);
+    one.login_sent(0, sent(0s));
+    one.login_accepted(0, at(3ms), kTimeout);
+    one.edge(0, {Kind::kOnline, Reason::kLogin, at(5ms)});
+    one.timeout_changed(0, 5s, at(20s));   // until 25 s
+    one.timeout_changed(0, 10s, at(21s));  // would have been over at 10 s
+    one.edge(0, {Kind::kOffline, Reason::kTimeout, at(offline)});
+    const Verdict verdict = one.finish(at(90s));
+    EXPECT_EQ(verdict.false_offline, offline < 25s - 250ms ? 1U : 0U) << offline.count();
+    EXPECT_EQ(verdict.late_offline, offline > 26s + 250ms ? 1U : 0U) << offline.count();
+  }
+}
+
 TEST_F(JudgeTest, PacketRightBehindAShorterTimeoutKeepsTheUserOnline) {
   log_in_and_see_online(0s);
   judge.timeout_changed(0, 5s, at(20s));

@@ -166,6 +166,23 @@ TEST(OptionsTest, TheLastOfSeveralSetsCounts) {
   EXPECT_EQ(value_of({"a"}, "a"), std::nullopt);
 }
 
+TEST(OptionsTest, ReloadsAreInOrderOfTime) {
+  const Options options =
+      parse("--spawn --reload-daemon 9s:presence.timeout=6s --reload-daemon 1500ms:a.b=c=d");
+  EXPECT_EQ(options.reloads,
+            (std::vector<TimedReload>{{1500ms, "a.b", "c=d"}, {9s, "presence.timeout", "6s"}}));
+}
+
+TEST(OptionsTest, AReloadThatIsNoneIsRefused) {
+  EXPECT_NE(refusal("--target h:1 --reload-daemon 9s:a=b").find("needs --spawn"),
+            std::string::npos);
+  for (const char* text : {"", "9s", "9s:a", "9s:=b", "a=b", "later:a=b", "9s:a=\"b\"", "a=9s:b"}) {
+    EXPECT_NE(refusal(std::string("--spawn --reload-daemon ") + text).find("--reload-daemon"),
+              std::string::npos)
+        << text;
+  }
+}
+
 TEST(OptionsTest, ARestartIsForADaemonOfItsOwnAndForNothingElseAtOnce) {
   EXPECT_EQ(restart_time_of(parse("--spawn --restart-daemon-at 5s")), 5s);
   EXPECT_EQ(restart_time_of(parse("--spawn --kill-daemon-at 6s --daemon-down-for 2s")), 6s);
