@@ -31,6 +31,7 @@
 #include <fstream>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <system_error>
@@ -227,15 +228,16 @@ int StandIn::run() {
   watch(stop);
   listen();
   MonoTime next_tick = MonoClock::now() + settings_.tick;
-  MonoTime held_until;
+  std::optional<MonoTime> held_until;  // behind a stall
   std::array<epoll_event, 256> events;
   while (true) {
-    const auto wait = std::max(next_tick - MonoClock::now(), Duration::zero());
+    const MonoTime began = MonoClock::now();
+    const auto wait = std::max(next_tick - began, Duration::zero());
     const int ready =
         ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
                      static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wait).count()));
     const MonoTime woke = MonoClock::now();
-    if (woke > next_tick + kStall) {
+    if (woke > next_tick + kStall && !held_until) {
       held_until = woke + settings_.hold;
       if (settings_.blind) expire(woke);
     }
@@ -252,9 +254,11 @@ int StandIn::run() {
     // Not before everything was read: there may be more behind a full batch, on a connection that
     // is new, and when SIGCONT interrupted the wait.
     const bool drained = ready >= 0 && ready < static_cast<int>(events.size()) && !accepted;
-    if (const MonoTime now = MonoClock::now(); now >= next_tick && drained && now >= held_until) {
-      expire(now);
-      while (next_tick <= now)
+    // And by no later time than one before the look at the sockets: in between it may be stopped.
+    if (began >= next_tick && drained && (!held_until || began >= *held_until)) {
+      expire(began);
+      held_until.reset();
+      while (next_tick <= began)
         next_tick += settings_.tick;
     }
     log_.flush();
