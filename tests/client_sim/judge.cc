@@ -379,8 +379,10 @@ void Judge::end_sessions_logged_in_before(std::uint32_t user, MonoTime bound) no
       continue;
     }
     if (session.login_after < bound) session.was_live = false;
-    record.login_before = record.has_login ? std::min(record.login_before, session.login_before)
-                                           : session.login_before;
+    // An earlier LOGIN of the same client, which was lost without an answer, may be the first one.
+    const bool had_another = session.was_live && session.certain.before >= bound;
+    const MonoTime first = had_another ? session.certain.before : session.login_before;
+    record.login_before = record.has_login ? std::min(record.login_before, first) : first;
     record.has_login = true;
     if (session.state != State::kLive) continue;
     record.accepted_at =

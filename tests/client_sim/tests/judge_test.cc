@@ -39,6 +39,19 @@ TEST_F(JudgeTest, EarlyIsJudgedByTheStampBeforeTheSend) {
   }
 }
 
+TEST_F(JudgeTest, TheFirstOfTwoLoginsBehindAnUnreadEdgeMayBeTheCauseOfTheNext) {
+  log_in_and_see_online(0s);
+  judge.lost(0);
+  judge.login_sent(0, sent(30s + 600ms));
+  judge.lost(0);
+  judge.login_sent(0, sent(30s + 700ms));
+  see(Kind::kOffline, 30s + 500ms);
+  see(Kind::kOnline, 30s + 605ms);
+  judge.login_accepted(0, at(30s + 710ms), kTimeout);
+  see(Kind::kOffline, 61s);
+  EXPECT_TRUE(judge.finish(at(90s)).clean());
+}
+
 /// A session of 30 s is told at 20 s that it has another timeout, and says no more.
 struct TimeoutChange {
   Duration timeout;
